@@ -1,0 +1,165 @@
+//! From packed blocks to B tiles of bf16.
+
+use std::arch::x86_64::*;
+
+use super::TILE;
+use crate::linear::decode::{Bf16, Fp4, Fp8, Stored, e8m0};
+use crate::simd::{Avx512, F32x16};
+
+/// Bytes ahead of the reader that are asked for.
+const AHEAD: usize = 4096;
+
+/// A format that decodes to B tiles: sixteen input pairs, each a line of `(even, odd)` bf16 of all features.
+pub(super) trait TileFormat: Stored {
+    /// Whether the packed block is a B tile itself.
+    const READY: bool = false;
+    /// Decodes a block with its scales folded in.
+    unsafe fn folded(codes: *const u8, scales: *const u8, to: *mut u8);
+    /// Decodes a block without its scales.
+    unsafe fn plain(codes: *const u8, to: *mut u8);
+    /// The scale of each feature.
+    unsafe fn factors(scales: *const u8) -> Avx512;
+}
+
+/// bf16 bits of the E2M1 codes (twice) times `2^125`; both zeros are +0, which the saturating subtraction keeps.
+const E2M1_BIG: [u16; 32] = {
+    let values = [0u16, 0x3F00, 0x3F80, 0x3FC0, 0x4000, 0x4040, 0x4080, 0x40C0];
+    let mut table = [0; 32];
+    let mut code = 0;
+    while code < 32 {
+        if code & 7 != 0 {
+            table[code] = (values[code & 7] + (125 << 7)) | if code & 8 != 0 { 0x8000 } else { 0 };
+        }
+        code += 1;
+    }
+    table
+};
+
+/// The scale byte of 1.
+const ONE: i32 = 127;
+
+/// The scale byte with which [`E2M1_BIG`] needs no change.
+const BIG: i32 = ONE + 125;
+
+/// Decodes an FP4 block; `down` holds, for each feature and in both halves of its word, how much to lower the exponent.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn fp4_lines(codes: *const u8, down: __m512i, to: *mut u8) {
+    // SAFETY: a block lies at `codes`, a tile at `to`.
+    unsafe {
+        let table = _mm512_loadu_si512(E2M1_BIG.as_ptr().cast());
+        for z in 0..4 {
+            _mm_prefetch::<_MM_HINT_T0>(codes.wrapping_add(AHEAD + 64 * z).cast());
+        }
+        for z in 0..4 {
+            let v = _mm512_loadu_si512(codes.add(64 * z).cast());
+            let to = to.add(256 * z).cast::<__m512i>();
+            let line = |v| _mm512_subs_epu16(_mm512_permutexvar_epi16(v, table), down);
+            _mm512_store_si512(to, line(v));
+            _mm512_store_si512(to.add(1), line(_mm512_srli_epi16::<4>(v)));
+            _mm512_store_si512(to.add(2), line(_mm512_srli_epi16::<8>(v)));
+            _mm512_store_si512(to.add(3), line(_mm512_srli_epi16::<12>(v)));
+        }
+    }
+}
+
+impl TileFormat for Fp4 {
+    #[inline(always)]
+    unsafe fn folded(codes: *const u8, scales: *const u8, to: *mut u8) {
+        // SAFETY: a block and its scales lie at the pointers; scales are at most `BIG`.
+        unsafe {
+            let scales = _mm512_cvtepu8_epi32(_mm_loadu_si128(scales.cast()));
+            let steps = _mm512_sub_epi32(_mm512_set1_epi32(BIG), scales);
+            let down = _mm512_or_si512(_mm512_slli_epi32::<7>(steps), _mm512_slli_epi32::<23>(steps));
+            fp4_lines(codes, down, to);
+        }
+    }
+    #[inline(always)]
+    unsafe fn plain(codes: *const u8, to: *mut u8) {
+        // SAFETY: as the caller states.
+        unsafe { fp4_lines(codes, _mm512_set1_epi16(((BIG - ONE) << 7) as i16), to) }
+    }
+    #[inline(always)]
+    unsafe fn factors(scales: *const u8) -> Avx512 {
+        // SAFETY: as the caller states.
+        unsafe { Self::scale::<Avx512>(scales) }
+    }
+}
+
+/// bf16 bits of the subnormal E4M3 codes 0..8, four times.
+const E4M3_SMALL: [u16; 32] = {
+    let values = [0u16, 0x3B00, 0x3B80, 0x3BC0, 0x3C00, 0x3C20, 0x3C40, 0x3C60];
+    let mut table = [0; 32];
+    let mut code = 0;
+    while code < 32 {
+        table[code] = values[code & 7];
+        code += 1;
+    }
+    table
+};
+
+/// Decodes an FP8 block with a scale byte of at least 10 and at most 246 folded in.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn fp8_lines(codes: *const u8, scale: i32, to: *mut u8) {
+    const NOT_ZERO: u32 = 0xFEFE_FEFE;
+    // SAFETY: a block lies at `codes`, a tile at `to`.
+    unsafe {
+        let table = _mm512_loadu_si512(E4M3_SMALL.as_ptr().cast());
+        let small =
+            _mm512_mask_add_epi16(table, NOT_ZERO, table, _mm512_set1_epi16(((scale - ONE) << 7) as i16));
+        let bias = _mm512_set1_epi16(((scale - ONE + 120) << 7) as i16);
+        let exponent = _mm512_set1_epi16(0x78);
+        let magnitude = _mm512_set1_epi16(0x7F0);
+        let sign = _mm512_set1_epi16(i16::MIN);
+        for z in 0..8 {
+            _mm_prefetch::<_MM_HINT_T0>(codes.wrapping_add(AHEAD + 64 * z).cast());
+        }
+        for pair in 0..16 {
+            let v = _mm512_cvtepu8_epi16(_mm256_loadu_si256(codes.add(32 * pair).cast()));
+            let normal = _mm512_add_epi16(_mm512_and_si512(_mm512_slli_epi16::<4>(v), magnitude), bias);
+            let is_small = _mm512_testn_epi16_mask(v, exponent);
+            let value = _mm512_mask_permutexvar_epi16(normal, is_small, v, small);
+            // 0xF8: value | (code & sign).
+            let value = _mm512_ternarylogic_epi32::<0xF8>(value, _mm512_slli_epi16::<8>(v), sign);
+            _mm512_store_si512(to.add(64 * pair).cast(), value);
+        }
+    }
+}
+
+impl TileFormat for Fp8 {
+    #[inline(always)]
+    unsafe fn folded(codes: *const u8, scales: *const u8, to: *mut u8) {
+        // SAFETY: as the caller states.
+        unsafe { fp8_lines(codes, i32::from(*scales), to) }
+    }
+    #[inline(always)]
+    unsafe fn plain(codes: *const u8, to: *mut u8) {
+        // SAFETY: as the caller states.
+        unsafe { fp8_lines(codes, ONE, to) }
+    }
+    #[inline(always)]
+    unsafe fn factors(scales: *const u8) -> Avx512 {
+        // SAFETY: as the caller states.
+        unsafe { Avx512::splat(e8m0(*scales)) }
+    }
+}
+
+impl TileFormat for Bf16 {
+    const READY: bool = true;
+    #[inline(always)]
+    unsafe fn folded(codes: *const u8, _: *const u8, to: *mut u8) {
+        // SAFETY: as the caller states.
+        unsafe { std::ptr::copy_nonoverlapping(codes, to, TILE) }
+    }
+    #[inline(always)]
+    unsafe fn plain(codes: *const u8, to: *mut u8) {
+        // SAFETY: as the caller states.
+        unsafe { Self::folded(codes, codes, to) }
+    }
+    #[inline(always)]
+    unsafe fn factors(_: *const u8) -> Avx512 {
+        // SAFETY: as the caller states.
+        unsafe { Avx512::splat(1.0) }
+    }
+}

@@ -1,0 +1,340 @@
+//! AMX tiles: inputs rounded to bf16, weights decoded to bf16 exactly, sums in f32 by the tile unit.
+//!
+//! One C tile holds sixteen rows by sixteen features and lives over all blocks, so a row's sums run block after block
+//! whatever else the launch holds. Tiles take subnormal bf16 for zero, which is why packing folds scales into the
+//! weights only where every folded weight is a normal number.
+
+mod format;
+mod unit;
+
+use std::arch::asm;
+use std::arch::x86_64::*;
+use std::ops::Range;
+
+use super::decode::{Bf16, Fp4, Fp8};
+use super::{FEATURES, Format, INPUTS, Kernel, Launch, Packed};
+use crate::Scratch;
+use crate::simd::{Avx512, F32x16};
+use format::TileFormat;
+use unit::{configure, load, multiply, release, store, zero};
+
+/// Rows of a tile.
+pub(super) const ROWS: usize = 16;
+
+/// Bytes of a tile: sixteen rows of 64.
+const TILE: usize = 1024;
+
+/// C tiles of a pass.
+const SUMS: usize = 4;
+
+/// Decoded B tiles, two sets by turns, so that decoding need not wait for the tile loads of the block before.
+#[repr(C, align(64))]
+struct Weights([u8; 2 * SUMS * TILE]);
+
+/// C tiles on their way out.
+#[repr(C, align(64))]
+struct Sums([f32; SUMS * ROWS * FEATURES]);
+
+/// Runs a launch's tiles.
+///
+/// # Safety
+/// As [`Packed::run`].
+pub(super) unsafe fn run(packed: &Packed, launch: Launch<'_>, tiles: Range<usize>, scratch: &mut Scratch) {
+    // SAFETY: as the caller states; an AMX path has AVX-512.
+    unsafe {
+        match packed.format {
+            Format::Fp4 => groups::<Fp4>(packed, launch, tiles, scratch),
+            Format::Fp8 => groups::<Fp8>(packed, launch, tiles, scratch),
+            Format::Bf16 => groups::<Bf16>(packed, launch, tiles, scratch),
+            Format::F32 => unreachable!("F32 weights are not packed for tiles"),
+        }
+    }
+}
+
+/// Tiles of one group after another, each with its inputs rounded first.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn groups<F: TileFormat>(
+    packed: &Packed,
+    launch: Launch<'_>,
+    tiles: Range<usize>,
+    scratch: &mut Scratch,
+) {
+    let blocks = packed.blocks();
+    let row_tiles = launch.n.div_ceil(ROWS);
+    // Two decoded B tiles over all blocks, for launches that read them more than once.
+    let kept = if F::READY || row_tiles <= 2 { 0 } else { 2 * blocks * TILE };
+    let (inputs, kept) =
+        scratch.bytes(row_tiles * blocks * TILE + kept).split_at_mut(row_tiles * blocks * TILE);
+    let mut at = tiles.start;
+    while at < tiles.end {
+        let group = packed.tiles[at].group;
+        let same = packed.tiles[at..tiles.end].iter().take_while(|t| t.group == group).count();
+        let job = Job { packed, launch, blocks, inputs: inputs.as_mut_ptr(), kept: kept.as_mut_ptr() };
+        // SAFETY: as the caller states; the scratch has the sizes that the kernels need.
+        unsafe {
+            round_inputs(&job, group as usize * packed.cols);
+            match packed.kernel {
+                Kernel::AmxScaled => scaled::<F>(&job, at..at + same),
+                _ if row_tiles == 1 => few::<F>(&job, at..at + same),
+                _ => many::<F>(&job, at..at + same),
+            }
+        }
+        at += same;
+    }
+    // SAFETY: the tiles hold nothing any more.
+    unsafe { release!() };
+}
+
+/// One group of a launch.
+struct Job<'a> {
+    packed: &'a Packed,
+    launch: Launch<'a>,
+    blocks: usize,
+    /// A tiles: block after block of sixteen rows.
+    inputs: *mut u8,
+    /// Room for decoded B tiles.
+    kept: *mut u8,
+}
+
+impl Job<'_> {
+    /// The A tiles of sixteen rows.
+    fn a(&self, row_tile: usize) -> *const u8 {
+        self.inputs.wrapping_add(row_tile * self.blocks * TILE)
+    }
+
+    /// Rows of a row tile.
+    fn rows(&self, row_tile: usize) -> usize {
+        ROWS.min(self.launch.n - row_tile * ROWS)
+    }
+
+    /// Writes a C tile to the output rows, features that exist only.
+    unsafe fn finish(&self, row_tile: usize, tile: usize, sums: *const f32) {
+        let tile = self.packed.tiles[tile];
+        for r in 0..self.rows(row_tile) {
+            // SAFETY: the rows hold the tile's features.
+            unsafe {
+                let y = self.launch.y(row_tile * ROWS + r).add(tile.row as usize);
+                std::ptr::copy_nonoverlapping(sums.add(r * FEATURES), y, tile.live as usize);
+            }
+        }
+    }
+}
+
+/// Rounds a group's inputs to the nearest bf16, ties to even, into A tiles; columns past the end are zero, rows past the
+/// end are never loaded.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
+unsafe fn round_inputs(job: &Job<'_>, first_col: usize) {
+    let whole = job.packed.cols / INPUTS;
+    let left = job.packed.cols % INPUTS;
+    for r in 0..job.launch.n {
+        // SAFETY: the rows hold all groups' columns; masked lanes are not read.
+        unsafe {
+            let x = job.launch.x(r).add(first_col);
+            let to = job.inputs.add(r / ROWS * job.blocks * TILE + r % ROWS * 64).cast::<__m512bh>();
+            for b in 0..whole {
+                let (low, high) = (_mm512_loadu_ps(x.add(b * 32)), _mm512_loadu_ps(x.add(b * 32 + 16)));
+                to.add(b * (TILE / 64)).write(_mm512_cvtne2ps_pbh(high, low));
+            }
+            if left > 0 {
+                let mask = (1u32 << left) - 1;
+                let x = x.add(whole * 32);
+                let low = _mm512_maskz_loadu_ps(mask as u16, x);
+                let high = _mm512_maskz_loadu_ps((mask >> 16) as u16, x.wrapping_add(16));
+                to.add(whole * (TILE / 64)).write(_mm512_cvtne2ps_pbh(high, low));
+            }
+        }
+    }
+}
+
+/// One row tile: four, two or one feature tiles a pass, decoded on the way.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn few<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>) {
+    let mut at = tiles.start;
+    // SAFETY: tiles and rows lie in the launch.
+    unsafe {
+        configure(job.rows(0), 0);
+        while at < tiles.end {
+            at += match tiles.end - at {
+                4.. => few_pass::<F, 4>(job, at),
+                2 | 3 => few_pass::<F, 2>(job, at),
+                _ => few_pass::<F, 1>(job, at),
+            };
+        }
+    }
+}
+
+/// One row tile by `N` feature tiles.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn few_pass<F: TileFormat, const N: usize>(job: &Job<'_>, tile: usize) -> usize {
+    let mut weights = Weights([0; 2 * SUMS * TILE]);
+    let mut sums = Sums([0.0; SUMS * ROWS * FEATURES]);
+    let (codes, scales) = (job.packed.codes(tile), job.packed.scales(tile));
+    let a = job.a(0);
+    // SAFETY: tiles and rows lie in the launch; tiles were configured.
+    unsafe {
+        zero!(0);
+        zero!(1);
+        zero!(2);
+        zero!(3);
+        for b in 0..job.blocks {
+            let mut at = [std::ptr::null(); N];
+            for (q, at) in at.iter_mut().enumerate() {
+                let block = q * job.blocks + b;
+                let codes = codes.add(block * F::BLOCK);
+                if F::READY {
+                    *at = codes;
+                } else {
+                    let to = weights.0.as_mut_ptr().add((b % 2 * SUMS + q) * TILE);
+                    F::folded(codes, scales.add(block * F::SCALES), to);
+                    *at = to.cast_const();
+                }
+            }
+            load!(4, a.add(b * TILE));
+            load!(6, at[0]);
+            multiply!(0, 4, 6);
+            if N > 1 {
+                load!(7, at[1 % N]);
+                multiply!(1, 4, 7);
+            }
+            if N > 2 {
+                load!(6, at[2 % N]);
+                multiply!(2, 4, 6);
+                load!(7, at[3 % N]);
+                multiply!(3, 4, 7);
+            }
+        }
+        let out = sums.0.as_mut_ptr();
+        store!(0, out);
+        store!(1, out.add(256));
+        store!(2, out.add(512));
+        store!(3, out.add(768));
+        for q in 0..N {
+            job.finish(0, tile + q, out.add(q * 256));
+        }
+    }
+    N
+}
+
+/// Several row tiles: two by two feature tiles a pass; each feature tile is decoded once.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn many<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>) {
+    let row_tiles = job.launch.n.div_ceil(ROWS);
+    for tile in tiles.clone().step_by(2) {
+        let both = tile + 1 < tiles.end;
+        // SAFETY: tiles and rows lie in the launch.
+        unsafe {
+            if F::READY {
+                let (first, second) = (job.packed.codes(tile), job.packed.codes(tile + usize::from(both)));
+                pairs::<Bf16>(job, tile, both, [first, second], [first, second], row_tiles);
+            } else if row_tiles <= 2 {
+                let other = tile + usize::from(both);
+                let codes = [job.packed.codes(tile), job.packed.codes(other)];
+                pairs::<F>(
+                    job,
+                    tile,
+                    both,
+                    codes,
+                    [job.packed.scales(tile), job.packed.scales(other)],
+                    row_tiles,
+                );
+            } else {
+                let kept = [job.kept, job.kept.add(job.blocks * TILE)];
+                for (q, to) in kept.into_iter().take(1 + usize::from(both)).enumerate() {
+                    let (codes, scales) = (job.packed.codes(tile + q), job.packed.scales(tile + q));
+                    for b in 0..job.blocks {
+                        F::folded(codes.add(b * F::BLOCK), scales.add(b * F::SCALES), to.add(b * TILE));
+                    }
+                }
+                let kept = [kept[0].cast_const(), kept[usize::from(both)].cast_const()];
+                pairs::<Bf16>(job, tile, both, kept, kept, row_tiles);
+            }
+        }
+    }
+}
+
+/// All row tiles by two feature tiles, row tiles two by two.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn pairs<F: TileFormat>(
+    job: &Job<'_>,
+    tile: usize,
+    both: bool,
+    codes: [*const u8; 2],
+    scales: [*const u8; 2],
+    row_tiles: usize,
+) {
+    let mut weights = Weights([0; 2 * SUMS * TILE]);
+    let mut sums = Sums([0.0; SUMS * ROWS * FEATURES]);
+    let out = sums.0.as_mut_ptr();
+    for row_tile in (0..row_tiles).step_by(2) {
+        let second = row_tile + 1 < row_tiles;
+        // SAFETY: tiles and rows lie in the launch; an absent second row or feature tile repeats the first.
+        unsafe {
+            let other = row_tile + usize::from(second);
+            configure(job.rows(row_tile), job.rows(other));
+            let a = [job.a(row_tile), job.a(other)];
+            for b in 0..job.blocks {
+                let mut at = [std::ptr::null(); 2];
+                for q in 0..2 {
+                    let codes = codes[q].add(b * F::BLOCK);
+                    if F::READY {
+                        at[q] = codes;
+                    } else {
+                        let to = weights.0.as_mut_ptr().add((b % 2 * SUMS + q) * TILE);
+                        F::folded(codes, scales[q].add(b * F::SCALES), to);
+                        at[q] = to.cast_const();
+                    }
+                }
+                load!(4, a[0].add(b * TILE));
+                load!(5, a[1].add(b * TILE));
+                load!(6, at[0]);
+                multiply!(0, 4, 6);
+                multiply!(2, 5, 6);
+                load!(7, at[1]);
+                multiply!(1, 4, 7);
+                multiply!(3, 5, 7);
+            }
+            store!(0, out);
+            store!(1, out.add(256));
+            store!(2, out.add(512));
+            store!(3, out.add(768));
+            for r in 0..1 + usize::from(second) {
+                for q in 0..1 + usize::from(both) {
+                    job.finish(row_tile + r, tile + q, out.add((2 * r + q) * 256));
+                }
+            }
+        }
+    }
+}
+
+/// One C tile a block, scaled and added in f32.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn scaled<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>) {
+    let mut weights = Weights([0; 2 * SUMS * TILE]);
+    let mut product = Sums([0.0; SUMS * ROWS * FEATURES]);
+    for row_tile in 0..job.launch.n.div_ceil(ROWS) {
+        let rows = job.rows(row_tile);
+        // SAFETY: tiles and rows lie in the launch.
+        unsafe {
+            configure(rows, 0);
+            for tile in tiles.clone() {
+                let (codes, scales) = (job.packed.codes(tile), job.packed.scales(tile));
+                let mut sums = Sums([0.0; SUMS * ROWS * FEATURES]);
+                for b in 0..job.blocks {
+                    F::plain(codes.add(b * F::BLOCK), weights.0.as_mut_ptr());
+                    zero!(0);
+                    load!(4, job.a(row_tile).add(b * TILE));
+                    load!(6, weights.0.as_ptr());
+                    multiply!(0, 4, 6);
+                    store!(0, product.0.as_mut_ptr());
+                    let factors = F::factors(scales.add(b * F::SCALES));
+                    for r in 0..rows {
+                        let sum = sums.0.as_mut_ptr().add(r * FEATURES);
+                        let product = Avx512::load(product.0.as_ptr().add(r * FEATURES));
+                        product.fma(factors, Avx512::load(sum)).store(sum);
+                    }
+                }
+                job.finish(row_tile, tile, sums.0.as_ptr());
+            }
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Attention over the window and the selected compressed rows: one key-value head, values = keys.
+
+use std::ops::Range;
+
+use tokenfare_device::{NONE, Result, Selected};
+
+use crate::args::{Check, Packed, Rows};
+use crate::math::exp;
+use crate::ops::cache::decode_row;
+use crate::ops::dots::{HEADS, dots};
+use crate::simd::F32x16;
+use crate::step::{Fault, Kernel, Part, Work};
+use crate::{Buf, Cpu};
+
+/// Keys whose weights stay in registers while a head's output passes by.
+const KEYS: usize = 4;
+
+/// Selected compressed rows.
+pub(crate) struct Compressed {
+    pub cache: Packed,
+    pub base: Buf<u32>,
+    pub list: Buf<u32>,
+    pub top_k: usize,
+}
+
+impl Compressed {
+    fn new(check: Check, selected: Selected<'_, Cpu>, width: usize) -> Result<Self> {
+        Ok(Self {
+            cache: check.cache("selected", selected.cache, width)?,
+            base: check.dense("selected base", selected.base, 1)?,
+            list: check.dense("selected list", selected.list, selected.top_k)?,
+            top_k: selected.top_k,
+        })
+    }
+}
+
+/// Attention of `n` rows.
+pub(crate) struct Attention {
+    pub n: usize,
+    pub q: Rows,
+    pub heads: usize,
+    pub scale: f32,
+    pub sink: Buf<f32>,
+    pub window: Packed,
+    pub base: Buf<u32>,
+    pub ring: usize,
+    pub lo: Buf<u32>,
+    pub hi: Buf<u32>,
+    pub selected: Option<Compressed>,
+    pub out: Rows,
+    /// Room for the keys of `n` rows where it is shared.
+    pub keys: Work,
+}
+
+impl Attention {
+    pub fn new(check: Check, args: tokenfare_device::Attention<'_, Cpu>, keys: Work) -> Result<Self> {
+        let (heads, ring, width) = (args.heads, args.ring, args.window.width);
+        let some = heads > 0 && ring > 0;
+        check.that("heads, ring", some, "at least 1 of each", format_args!("{heads}, {ring}"))?;
+        Ok(Self {
+            n: check.n,
+            q: check.input("q", args.q, heads.saturating_mul(width))?,
+            heads,
+            scale: args.scale,
+            sink: check.weight("sink", args.sink, heads)?,
+            window: check.cache("window", args.window, width)?,
+            base: check.dense("base", args.base, 1)?,
+            ring,
+            lo: check.dense("lo", args.lo, 1)?,
+            hi: check.dense("hi", args.hi, 1)?,
+            selected: args.selected.map(|selected| Compressed::new(check, selected, width)).transpose()?,
+            out: check.output("out", args.out, heads.saturating_mul(width))?,
+            keys,
+        })
+    }
+
+    /// Most keys of a row.
+    fn most_keys(&self) -> usize {
+        self.ring + self.selected.as_ref().map_or(0, |s| s.top_k)
+    }
+
+    /// Attends with this thread's groups of heads; `keys` gives the decoded keys of a row and their number.
+    ///
+    /// # Safety
+    /// `scores` has room for one group; otherwise as [`Kernel::run`].
+    #[inline(always)]
+    unsafe fn attend<V: F32x16>(
+        &self,
+        part: &Part<'_>,
+        scores: *mut f32,
+        keys: impl Fn(usize, &Fault) -> (*mut f32, usize),
+    ) {
+        let (width, stride) = (self.window.width, self.most_keys().next_multiple_of(16));
+        let groups = self.heads.div_ceil(HEADS);
+        let mut current = None;
+        for unit in part.share(self.n * groups) {
+            let (r, first) = (unit / groups, unit % groups * HEADS);
+            let heads = HEADS.min(self.heads - first);
+            let (keys, count) = match current {
+                Some((row, decoded)) if row == r => decoded,
+                _ => current.insert((r, keys(r, part.fault))).1,
+            };
+            // SAFETY: checked rows; `count` keys of `width` values; heads belong to one thread.
+            unsafe {
+                let (q, out) = (self.q.row(r).add(first * width), self.out.row(r).add(first * width));
+                if count == 0 {
+                    std::ptr::write_bytes(out, 0, heads * width);
+                    continue;
+                }
+                dots::<V>(q, heads, keys, count, width, scores, stride);
+                for h in 0..heads {
+                    let w = scores.add(h * stride);
+                    let total = weights::<V>(w, count, self.scale, self.sink.get(first + h));
+                    accumulate::<V>(w, keys, count, width, total, out.add(h * width));
+                }
+            }
+        }
+    }
+
+    /// Gives the number of keys of row `r`, and decodes those that are `wanted` to their places in `keys`.
+    ///
+    /// # Safety
+    /// `keys` has room for `most_keys` rows.
+    #[inline(always)]
+    unsafe fn decode_keys(&self, r: usize, keys: *mut f32, wanted: Range<usize>, fault: &Fault) -> usize {
+        let width = self.window.width;
+        // SAFETY: index buffers hold `n` rows; every cache row is checked against its cache.
+        unsafe {
+            let base = self.base.get(r);
+            if base == NONE {
+                return 0;
+            }
+            let (lo, hi) = (self.lo.get(r) as usize, self.hi.get(r) as usize);
+            if hi > lo && hi - lo > self.ring {
+                fault.index("attention", "hi - lo", hi - lo, self.ring + 1);
+                return 0;
+            }
+            let mut count = 0;
+            for p in lo..hi {
+                let row = base as usize + p % self.ring;
+                if row >= self.window.rows {
+                    fault.index("attention", "window row", row, self.window.rows);
+                    return 0;
+                }
+                if wanted.contains(&count) {
+                    decode_row(&self.window, row, keys.add(count * width));
+                }
+                count += 1;
+            }
+            let Some(selected) = &self.selected else {
+                return count;
+            };
+            let base = selected.base.get(r) as usize;
+            for i in 0..selected.top_k {
+                let key = selected.list.get(r * selected.top_k + i);
+                if key == NONE {
+                    continue;
+                }
+                let row = base + key as usize;
+                if row >= selected.cache.rows {
+                    fault.index("attention", "selected row", row, selected.cache.rows);
+                    return 0;
+                }
+                if wanted.contains(&count) {
+                    decode_row(&selected.cache, row, keys.add(count * width));
+                }
+                count += 1;
+            }
+            count
+        }
+    }
+}
+
+/// Turns the scores of one head into weights over a stride that is a multiple of sixteen, and gives their sum with the
+/// sink's.
+#[inline(always)]
+unsafe fn weights<V: F32x16>(scores: *mut f32, count: usize, scale: f32, sink: f32) -> f32 {
+    // SAFETY: the row has room for `count` rounded up to sixteen.
+    unsafe {
+        let padded = count.next_multiple_of(16);
+        for i in count..padded {
+            *scores.add(i) = f32::NEG_INFINITY;
+        }
+        let scale = V::splat(scale);
+        let mut max = V::splat(f32::NEG_INFINITY);
+        let mut i = 0;
+        while i < padded {
+            max = V::load(scores.add(i)).mul(scale).max(max);
+            i += 16;
+        }
+        let largest = max.reduce_max();
+        let largest = if largest > sink { largest } else { sink };
+        let shift = V::splat(largest);
+        let mut sum = V::splat(0.0);
+        i = 0;
+        while i < padded {
+            exp(V::load(scores.add(i)).mul(scale).sub(shift)).store(scores.add(i));
+            for lane in count.max(i)..padded.min(i + 16) {
+                *scores.add(lane) = 0.0;
+            }
+            sum = sum.add(V::load(scores.add(i)));
+            i += 16;
+        }
+        let mut lane = [0.0; 16];
+        exp(V::splat(sink - largest)).store(lane.as_mut_ptr());
+        sum.sum() + lane[0]
+    }
+}
+
+/// `out_h = sum_k w_hk key_k / total_h` for one head, keys in order.
+#[inline(always)]
+unsafe fn accumulate<V: F32x16>(
+    w: *const f32,
+    keys: *const f32,
+    count: usize,
+    width: usize,
+    total: f32,
+    out: *mut f32,
+) {
+    // SAFETY: `count` keys of a width that is a multiple of sixteen, and as wide an output.
+    unsafe {
+        let mut k = 0;
+        while k < count {
+            let several = count - k >= KEYS;
+            let mut factors = [V::splat(*w.add(k)); KEYS];
+            if several {
+                for (i, factor) in factors.iter_mut().enumerate() {
+                    *factor = V::splat(*w.add(k + i));
+                }
+            }
+            let key = keys.add(k * width);
+            let mut i = 0;
+            while i < width {
+                let mut sum = if k == 0 { V::splat(0.0) } else { V::load(out.add(i)) };
+                if several {
+                    for (j, factor) in factors.iter().enumerate() {
+                        sum = factor.fma(V::load(key.add(j * width + i)), sum);
+                    }
+                } else {
+                    sum = factors[0].fma(V::load(key.add(i)), sum);
+                }
+                sum.store(out.add(i));
+                i += 16;
+            }
+            k += if several { KEYS } else { 1 };
+        }
+        let total = V::splat(total);
+        let mut i = 0;
+        while i < width {
+            V::load(out.add(i)).div(total).store(out.add(i));
+            i += 16;
+        }
+    }
+}
+
+impl Kernel for Attention {
+    fn stages(&self) -> usize {
+        self.keys.stages()
+    }
+
+    #[inline(always)]
+    unsafe fn run<V: F32x16>(&self, stage: usize, part: &mut Part<'_>) {
+        let (width, most) = (self.window.width, self.most_keys());
+        let stride = most.next_multiple_of(16);
+        // SAFETY: shared room and scratch hold `most` keys a row, rows are checked, and threads share no key or head.
+        unsafe {
+            match &self.keys {
+                Work::Shared(room) if stage == 0 => {
+                    for r in 0..self.n {
+                        self.decode_keys(r, room.ptr().add(r * most * width), part.share(most), part.fault);
+                    }
+                }
+                Work::Shared(room) => {
+                    let scores = part.scratch.floats(HEADS * stride).as_mut_ptr();
+                    self.attend::<V>(part, scores, |r, fault| {
+                        let keys = room.ptr().add(r * most * width);
+                        (keys, self.decode_keys(r, keys, 0..0, fault))
+                    });
+                }
+                Work::PerThread => {
+                    let scores = part.scratch.floats(HEADS * stride + most * width).as_mut_ptr();
+                    let keys = scores.add(HEADS * stride);
+                    self.attend::<V>(part, scores, |r, fault| {
+                        (keys, self.decode_keys(r, keys, 0..most, fault))
+                    });
+                }
+            }
+        }
+    }
+}
