@@ -1,0 +1,93 @@
+//! Every seed of the fuzz targets, and cheap changes of each, through the readers: none may panic.
+
+#![allow(clippy::unwrap_used, reason = "test helpers")]
+
+use std::fs;
+use std::path::Path;
+
+use tokenfare_dsv41::checkpoint::parse_header;
+use tokenfare_dsv41::config;
+
+/// Changes of each seed.
+const ROUNDS: u64 = 500;
+
+fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
+    let entries = fs::read_dir(folder).unwrap().map(|e| e.unwrap());
+    entries.map(|e| (e.file_name().into_string().unwrap(), fs::read(e.path()).unwrap())).collect()
+}
+
+/// A small change: bytes flipped, cut out, doubled, digits grown, or the end cut off.
+fn change(bytes: &mut Vec<u8>, mut random: u64) {
+    let mut next = move || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) as usize
+    };
+    for _ in 0..1 + next() % 3 {
+        if bytes.is_empty() {
+            return;
+        }
+        let at = next() % bytes.len();
+        let end = (at + 1 + next() % 16).min(bytes.len());
+        match next() % 6 {
+            0 => bytes[at] ^= 1 << (next() % 8),
+            1 => drop(bytes.drain(at..end)),
+            2 => {
+                let part = bytes[at..end].to_vec();
+                bytes.splice(at..at, part);
+            }
+            3 => {
+                let digit =
+                    (0..bytes.len()).map(|i| (at + i) % bytes.len()).find(|i| bytes[*i].is_ascii_digit());
+                if let Some(digit) = digit {
+                    bytes.splice(digit..digit, *b"999999999");
+                }
+            }
+            4 => {
+                let token = [&b"null"[..], b"-1", b"1e400", b"[]", b"{}", b"\"\"", b"18446744073709551615"]
+                    [next() % 7];
+                bytes.splice(at..end, token.iter().copied());
+            }
+            _ => bytes.truncate(at),
+        }
+    }
+}
+
+/// Runs `read` on each seed and its changes and counts the inputs that it accepts: (seeds, changes).
+fn run(target: &str, read: impl Fn(&[u8]) -> bool) -> (Vec<String>, usize) {
+    let mut accepted = Vec::new();
+    let mut changed = 0;
+    for (name, seed) in seeds(target) {
+        if read(&seed) {
+            accepted.push(name);
+        }
+        for round in 0..ROUNDS {
+            let mut bytes = seed.clone();
+            change(&mut bytes, round.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed.len() as u64);
+            changed += usize::from(read(&bytes));
+        }
+    }
+    accepted.sort();
+    (accepted, changed)
+}
+
+#[test]
+fn headers_are_read_or_refused() {
+    let (seeds, changed) = run("header", |bytes| {
+        let _ = parse_header(bytes, u64::MAX);
+        let tensors = parse_header(bytes, bytes.len() as u64);
+        for tensor in tensors.iter().flatten() {
+            assert!(tensor.offset + tensor.bytes <= bytes.len() as u64, "{tensor:?}");
+        }
+        tensors.is_ok()
+    });
+    assert_eq!(seeds, ["fp4", "no_tensors", "scalar_and_empty", "two_tensors"]);
+    assert!(changed > 0, "some changes keep a header valid");
+}
+
+#[test]
+fn configurations_are_read_or_refused() {
+    let (seeds, changed) = run("config", |bytes| config::parse(bytes).is_ok());
+    assert_eq!(seeds, ["mini", "no_compression", "no_drafter", "no_engram", "no_vision", "release", "tiny"]);
+    assert!(changed > 0, "some changes keep a configuration valid");
+}
