@@ -1,0 +1,231 @@
+//! The parameters that all generating routes share.
+
+use serde_json::Value;
+use tokenfare_lanes::{Priority, Report, Request, Sampling, ThinkingBudget, Validated, sampling::seed_of};
+
+use crate::fields::{Fields, mismatch};
+use crate::{ApiError, Prompt, ReplyText, Server};
+
+/// What a request gets where it says nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Defaults {
+    /// Temperature.
+    pub temperature: f64,
+    /// Nucleus mass.
+    pub top_p: f64,
+    /// Tokens kept; 0 keeps all.
+    pub top_k: usize,
+    /// Least relative probability.
+    pub min_p: f64,
+    /// Most tokens of a chat reply; `None`: the room left in the context.
+    pub max_tokens: Option<usize>,
+    /// Whether chat replies reason first.
+    pub thinking: bool,
+    /// Reasoning effort.
+    pub effort: Option<Value>,
+    /// Salt of prompt-derived seeds.
+    pub seed_salt: String,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self {
+            temperature: 1.0,
+            top_p: 1.0,
+            top_k: 0,
+            min_p: 0.0,
+            max_tokens: None,
+            thinking: false,
+            effort: None,
+            seed_salt: "0".to_owned(),
+        }
+    }
+}
+
+/// Most choices of one request.
+const MOST_CHOICES: i64 = 16;
+/// Most stop strings of one request.
+const MOST_STOPS: usize = 16;
+
+/// Parsed parameters of a generating request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Generation {
+    sampling: Sampling,
+    seed: Option<u64>,
+    /// Number of choices.
+    pub n: usize,
+    /// Most tokens, if given.
+    pub max_tokens: Option<usize>,
+    stop: Vec<String>,
+    stop_ids: Vec<u32>,
+    draft: bool,
+    ignore_eos: bool,
+    priority: Priority,
+    thinking_budget: Option<usize>,
+    /// Whether the reply is streamed.
+    pub stream: bool,
+    /// Whether a stream ends with a usage event.
+    pub include_usage: bool,
+}
+
+fn token_id(field: &str, value: &Value) -> Result<u32, ApiError> {
+    value
+        .as_u64()
+        .and_then(|id| u32::try_from(id).ok())
+        .ok_or_else(|| ApiError::field(field, format!("expected a token id, found {value}")))
+}
+
+fn stop_strings(fields: &Fields<'_>) -> Result<Vec<String>, ApiError> {
+    let expected = "a string or an array of strings";
+    let list = match fields.get("stop") {
+        None => Vec::new(),
+        Some(Value::String(s)) => vec![s.clone()],
+        Some(Value::Array(items)) => items
+            .iter()
+            .map(|v| v.as_str().map(str::to_owned).ok_or_else(|| mismatch("stop", expected, v)))
+            .collect::<Result<_, _>>()?,
+        Some(other) => return Err(mismatch("stop", expected, other)),
+    };
+    if list.len() > MOST_STOPS {
+        return Err(ApiError::field(
+            "stop",
+            format!("expected at most {MOST_STOPS} strings, found {}", list.len()),
+        ));
+    }
+    if list.iter().any(String::is_empty) {
+        return Err(ApiError::field("stop", "expected strings that are not empty"));
+    }
+    Ok(list)
+}
+
+fn logit_bias(fields: &Fields<'_>) -> Result<Vec<(u32, f32)>, ApiError> {
+    let Some(map) = fields.object("logit_bias")? else { return Ok(Vec::new()) };
+    map.entries()
+        .map(|(key, value)| {
+            let id = key.parse::<u32>().map_err(|_| {
+                ApiError::field("logit_bias", format!("expected token ids as keys, found {key:?}"))
+            })?;
+            let bias = value.as_f64().ok_or_else(|| mismatch("logit_bias", "numbers as values", value))?;
+            Ok((id, bias as f32))
+        })
+        .collect()
+}
+
+impl Generation {
+    /// Reads the shared fields of a body.
+    pub fn parse(fields: &Fields<'_>, defaults: &Defaults) -> Result<Self, ApiError> {
+        let temperature = fields.number("temperature", 0.0..=100.0, "a number from 0 to 100")?;
+        let top_p = fields.number("top_p", f64::MIN_POSITIVE..=1.0, "a number above 0, at most 1")?;
+        let min_p = fields.number("min_p", 0.0..=1.0, "a number from 0 to 1")?;
+        let top_k = fields.integer("top_k", i64::from(i32::MIN)..=i64::from(i32::MAX))?;
+        let tokens = |name| fields.integer(name, 0..=i64::from(i32::MAX));
+        let (chat_max, plain_max) = (tokens("max_completion_tokens")?, tokens("max_tokens")?);
+        let stop_ids = match fields.get("stop_token_ids") {
+            None => Vec::new(),
+            Some(Value::Array(items)) => {
+                items.iter().map(|v| token_id("stop_token_ids", v)).collect::<Result<_, _>>()?
+            }
+            Some(other) => return Err(mismatch("stop_token_ids", "an array of token ids", other)),
+        };
+        let priority = fields.integer("priority", i64::from(i32::MIN)..=i64::from(i32::MAX))?;
+        let seed = match fields.get("seed") {
+            None => None,
+            Some(v) => Some(match (v.as_u64(), v.as_i64()) {
+                (Some(u), _) => u,
+                (None, Some(i)) => i as u64,
+                _ => return Err(mismatch("seed", "a whole number of 64 bits", v)),
+            }),
+        };
+        let options = fields.object("stream_options")?;
+        Ok(Self {
+            sampling: Sampling {
+                temperature: temperature.unwrap_or(defaults.temperature),
+                top_p: top_p.unwrap_or(defaults.top_p),
+                top_k: top_k.map_or(defaults.top_k, |k| usize::try_from(k).unwrap_or(0)),
+                min_p: min_p.unwrap_or(defaults.min_p),
+                seed: 0,
+                logit_bias: logit_bias(fields)?,
+            },
+            seed,
+            n: fields.integer("n", 1..=MOST_CHOICES)?.unwrap_or(1) as usize,
+            max_tokens: chat_max.or(plain_max).map(|n| n as usize),
+            stop: stop_strings(fields)?,
+            stop_ids,
+            draft: fields.flag("draft")?.unwrap_or(true),
+            ignore_eos: fields.flag("ignore_eos")?.unwrap_or(false),
+            priority: if priority.unwrap_or(0) > 0 { Priority::Background } else { Priority::Foreground },
+            thinking_budget: fields.integer("thinking_budget", 0..=i64::from(i32::MAX))?.map(|n| n as usize),
+            stream: fields.flag("stream")?.unwrap_or(false),
+            include_usage: options.map(|o| o.flag("include_usage")).transpose()?.flatten().unwrap_or(false),
+        })
+    }
+
+    /// One validated request a choice; choice `i` draws with seed + `i`.
+    pub fn requests(
+        &self,
+        prompt: &Prompt,
+        max_new: usize,
+        report: Report,
+        server: &Server,
+    ) -> Result<Vec<Validated>, ApiError> {
+        let (dialect, info) = (&*server.dialect, server.lanes.info());
+        let seed = self.seed.unwrap_or_else(|| seed_of(&prompt.ids, &server.defaults.seed_salt));
+        (0..self.n)
+            .map(|choice| {
+                let text = dialect.reply(ReplyText { form: prompt.form, stop: self.stop.clone() })?;
+                let mut request = Request::new(prompt.ids.clone(), max_new, text);
+                request.sampling =
+                    Sampling { seed: seed.wrapping_add(choice as u64), ..self.sampling.clone() };
+                request.stop_tokens = self.stop_ids.clone();
+                if !self.ignore_eos {
+                    request.stop_tokens.extend(dialect.stop_tokens());
+                }
+                request.draft = self.draft;
+                request.priority = self.priority;
+                request.report = report;
+                request.marks = prompt.marks.clone();
+                request.thinking = match (self.thinking_budget, dialect.reasoning_close()) {
+                    (Some(tokens), Some(close)) if prompt.form.reasons() => {
+                        Some(ThinkingBudget { tokens, close })
+                    }
+                    _ => None,
+                };
+                Ok(request.validate(info)?)
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(body: Value) -> Result<Generation, ApiError> {
+        Generation::parse(&Fields::of(&body)?, &Defaults::default())
+    }
+
+    #[rstest]
+    #[case(json!({"temperature": true}), "temperature: expected a number from 0 to 100, found a boolean")]
+    #[case(json!({"temperature": -1}), "temperature: expected a number from 0 to 100, found -1")]
+    #[case(json!({"top_p": 0}), "top_p: expected a number above 0, at most 1, found 0")]
+    #[case(json!({"stop": [1]}), "stop: expected a string or an array of strings, found a number")]
+    #[case(json!({"stop": ""}), "stop: expected strings that are not empty")]
+    #[case(json!({"seed": 1.5}), "seed: expected a whole number of 64 bits, found a number")]
+    #[case(json!({"logit_bias": {"x": 1}}), "logit_bias: expected token ids as keys, found \"x\"")]
+    #[case(json!({"stream_options": 3}), "stream_options: expected an object, found a number")]
+    #[case(json!({"n": 17}), "n: expected a whole number from 1 to 16, found 17")]
+    #[case(json!({"stop_token_ids": [-1]}), "stop_token_ids: expected a token id, found -1")]
+    fn a_malformed_field_is_named(#[case] body: Value, #[case] message: &str) {
+        assert_eq!(parse(body).unwrap_err().message, message);
+    }
+
+    #[test]
+    fn absent_fields_take_the_defaults_and_unknown_ones_are_ignored() {
+        let g = parse(json!({"top_k": -1, "whatever": {}, "seed": -1})).unwrap();
+        assert_eq!(g.sampling, Sampling { temperature: 1.0, ..Sampling::greedy() });
+        assert_eq!((g.n, g.max_tokens, g.draft, g.seed), (1, None, true, Some(u64::MAX)));
+    }
+}

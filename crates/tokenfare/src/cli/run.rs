@@ -1,0 +1,215 @@
+//! `tokenfare run`: replies in the terminal.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde_json::{Value, json};
+use tokenfare_lanes::sampling::seed_of;
+use tokenfare_lanes::{Channel, Event, Finish, Piece, ReplyStats, Request, Sampling};
+use tokenfare_server::{Chat, Dialect, Form, Prompt, ReplyText};
+
+use super::{EngineArgs, SamplingArgs};
+use crate::dialect::Dsv41Dialect;
+use crate::engine::{self, Engine};
+use crate::locate;
+
+/// Tokens of a reply where the user sets no bound.
+const MAX_TOKENS: usize = 512;
+
+/// Arguments of `tokenfare run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// A checkpoint folder, a prompt, or both in this order; without a prompt, chat line by line
+    #[arg(value_name = "[MODEL] PROMPT", num_args = 0..=2)]
+    words: Vec<String>,
+    /// Continue the text as it is instead of answering it
+    #[arg(long)]
+    raw: bool,
+    /// Key of the draws [default: from the prompt]
+    #[arg(long)]
+    seed: Option<u64>,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+/// Splits the words into a model folder and a prompt. One word is a model if it is a folder.
+fn words(words: &[String]) -> (Option<PathBuf>, Option<&str>) {
+    match words {
+        [] => (None, None),
+        [one] if Path::new(one).is_dir() => (Some(one.into()), None),
+        [one] => (None, Some(one)),
+        [model, prompt, ..] => (Some(model.into()), Some(prompt)),
+    }
+}
+
+struct Session<'a> {
+    args: &'a RunArgs,
+    engine: Engine,
+    dialect: Dsv41Dialect,
+    salt: String,
+}
+
+/// What one reply came to.
+struct Said {
+    content: String,
+    reasoning: String,
+    stats: ReplyStats,
+}
+
+fn show(piece: &Piece, last: &mut Option<Channel>, out: &mut impl Write) -> std::io::Result<()> {
+    let opens = piece.channel == Channel::Reasoning && *last != Some(Channel::Reasoning);
+    let closes = piece.channel == Channel::Content && *last == Some(Channel::Reasoning);
+    if opens {
+        writeln!(out, "[reasoning]")?;
+    }
+    if closes {
+        writeln!(out, "\n[answer]")?;
+    }
+    *last = Some(piece.channel);
+    write!(out, "{}", piece.text)
+}
+
+impl Session<'_> {
+    fn request(&self, prompt: Prompt) -> Result<Request> {
+        let text = self.dialect.reply(ReplyText { form: prompt.form, stop: Vec::new() })?;
+        let sampling = &self.args.sampling;
+        let max_new = sampling.max_tokens.unwrap_or(MAX_TOKENS);
+        let seed = self.args.seed.unwrap_or_else(|| seed_of(&prompt.ids, &self.salt));
+        let mut request = Request::new(prompt.ids, max_new, text);
+        request.sampling = Sampling {
+            temperature: sampling.temperature.unwrap_or(0.0),
+            top_p: sampling.top_p,
+            top_k: sampling.top_k,
+            min_p: sampling.min_p,
+            seed,
+            logit_bias: Vec::new(),
+        };
+        request.stop_tokens = self.dialect.stop_tokens();
+        request.marks = prompt.marks;
+        Ok(request)
+    }
+
+    /// Streams one reply to standard output.
+    fn reply(&self, request: Request) -> Result<Said> {
+        let handle = self.engine.lanes.handle();
+        let mut reply = handle.submit(request.validate(handle.info())?)?;
+        let mut out = std::io::stdout().lock();
+        let (mut content, mut reasoning, mut last) = (String::new(), String::new(), None);
+        while let Some(event) = reply.blocking_next() {
+            let (pieces, end) = match event {
+                Event::Prefilled { .. } => continue,
+                Event::Tokens(tokens) => (tokens.into_iter().flat_map(|t| t.pieces).collect(), None),
+                Event::Finished { pieces, reason, stats } => (pieces, Some((reason, *stats))),
+            };
+            for piece in &pieces {
+                show(piece, &mut last, &mut out)?;
+                match piece.channel {
+                    Channel::Content => content.push_str(&piece.text),
+                    Channel::Reasoning => reasoning.push_str(&piece.text),
+                }
+            }
+            out.flush()?;
+            match end {
+                None => {}
+                Some((Finish::Failed(cause), _)) => bail!("the reply failed: {cause}"),
+                Some((_, stats)) => {
+                    writeln!(out)?;
+                    return Ok(Said { content, reasoning, stats });
+                }
+            }
+        }
+        bail!("the engine stopped before the reply ended")
+    }
+
+    fn chat(&self, messages: &[Value]) -> Result<Said> {
+        let args = &self.args.sampling;
+        let effort = args.reasoning_effort.as_ref().map(|e| json!(e));
+        let chat = Chat { messages: messages.to_vec(), thinking: args.thinking, effort };
+        let prompt = self.dialect.encode_chat(&chat).map_err(|e| anyhow::anyhow!("{}: {e}", e.field))?;
+        self.reply(self.request(prompt)?)
+    }
+
+    /// Lines of standard input are turns of one conversation.
+    fn converse(&self) -> Result<()> {
+        let input = std::io::stdin();
+        let ask = || -> std::io::Result<()> {
+            if input.is_terminal() {
+                eprint!("> ");
+            }
+            std::io::stderr().flush()
+        };
+        let mut messages: Vec<Value> = Vec::new();
+        ask()?;
+        for line in input.lock().lines() {
+            let line = line.context("standard input")?;
+            if !line.trim().is_empty() {
+                messages.push(json!({"role": "user", "content": line}));
+                let said = self.chat(&messages)?;
+                eprintln!("{}", summary(&said.stats));
+                let turn = json!({"role": "assistant", "content": said.content, "reasoning_content": said.reasoning});
+                messages.push(turn);
+            }
+            ask()?;
+        }
+        Ok(())
+    }
+}
+
+/// One line about a reply. What cannot be known is left out.
+fn summary(stats: &ReplyStats) -> String {
+    let mut parts = vec![format!("{} tokens", stats.completion_tokens)];
+    let decoded = stats.completion_tokens.saturating_sub(1) as f64;
+    if decoded > 0.0 && stats.decode_s > 0.0 {
+        parts.push(format!("{:.1} tok/s", decoded / stats.decode_s));
+    }
+    if stats.rounds > 0 {
+        parts.push(format!("{:.2} ms a round", 1e3 * stats.round_s / stats.rounds as f64));
+    }
+    if stats.drafted > 0 {
+        parts.push(format!("{} of {} drafts kept", stats.accepted, stats.drafted));
+    }
+    parts.push(format!("first token after {:.3} s", stats.queue_s + stats.prefill_s));
+    format!("[{}]", parts.join(", "))
+}
+
+/// Runs the command.
+pub fn run(args: RunArgs) -> Result<()> {
+    let (model, prompt) = words(&args.words);
+    args.sampling.check()?;
+    if args.raw && prompt.is_none() {
+        bail!("--raw: expected a prompt");
+    }
+    let settings = engine::settings(args.engine.device)?;
+    let dir = locate::model(model.as_deref())?;
+    let engine = engine::start(&dir, &args.engine, &settings, 1)?;
+    let dialect = Dsv41Dialect::new(engine.tokenizer.clone(), engine.config.eos);
+    let session = Session { args: &args, engine, dialect, salt: settings.seed_salt.clone() };
+    let said = match prompt {
+        None => return session.converse(),
+        Some(text) if args.raw => {
+            let ids = session.dialect.encode(text)?;
+            session.reply(session.request(Prompt { ids, marks: Vec::new(), form: Form::Raw })?)?
+        }
+        Some(text) => session.chat(&[json!({"role": "user", "content": text})])?,
+    };
+    eprintln!("{}", summary(&said.stats));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_word_is_a_prompt_unless_it_is_a_folder() {
+        let list = |w: &[&str]| w.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
+        assert_eq!(words(&list(&["What is a GPU?"])), (None, Some("What is a GPU?")));
+        assert_eq!(words(&list(&["src"])), (Some("src".into()), None));
+        assert_eq!(words(&list(&["src", "hello"])), (Some("src".into()), Some("hello")));
+        assert_eq!(words(&[]), (None, None));
+    }
+}

@@ -1,0 +1,186 @@
+//! `tokenfare serve`: the HTTP server.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use tokenfare_lanes::Drafts;
+use tokenfare_pricing::CostTable;
+use tokenfare_server::{Defaults, Server, ServerOptions};
+use tokenfare_settings::Settings;
+use tokio::net::{TcpSocket, lookup_host};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use super::{EngineArgs, ModelArg, SamplingArgs};
+use crate::dialect::Dsv41Dialect;
+use crate::engine::{self, Engine};
+use crate::locate;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 1024;
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+/// Arguments of `tokenfare serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    #[command(flatten)]
+    model: ModelArg,
+    /// Address to listen on
+    #[arg(long, default_value = "127.0.0.1")]
+    host: String,
+    /// Port to listen on; 0 takes a free one
+    #[arg(long, default_value = "8080")]
+    port: u16,
+    /// The model's name in the API [default: the folder's name]
+    #[arg(long)]
+    name: Option<String>,
+    /// Replies decoded at once
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..=64))]
+    parallel: u16,
+    /// How log lines are written
+    #[arg(long, value_enum, default_value = "text")]
+    log_format: LogFormat,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+fn start_logs(format: LogFormat) {
+    let builder = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
+        .with_target(false);
+    match format {
+        LogFormat::Text => builder.init(),
+        LogFormat::Json => builder.json().init(),
+    }
+}
+
+fn defaults(args: &SamplingArgs, salt: &str) -> Result<Defaults> {
+    args.check()?;
+    Ok(Defaults {
+        temperature: args.temperature.unwrap_or(1.0),
+        top_p: args.top_p,
+        top_k: args.top_k,
+        min_p: args.min_p,
+        max_tokens: args.max_tokens,
+        thinking: args.thinking,
+        effort: args.reasoning_effort.as_ref().map(|e| json!(e)),
+        seed_salt: salt.to_owned(),
+    })
+}
+
+/// The lines about costs and depth that every start with drafts prints.
+fn pricing_lines(settings: &Settings) -> [String; 2] {
+    let depth = engine::depth(&settings.depth, settings.copies.max_rows);
+    [format!("dsv41 draft costs: default, {}", CostTable::built_in()), format!("dsv41 depth: {depth}")]
+}
+
+fn name_of(dir: &Path) -> String {
+    let folder =
+        dir.canonicalize().ok().and_then(|p| p.file_name().map(|n| n.to_string_lossy().into_owned()));
+    folder.unwrap_or_else(|| "model".to_owned())
+}
+
+/// What the API says of itself.
+struct Api {
+    name: String,
+    defaults: Defaults,
+}
+
+/// Counts the signals that ask the server to end.
+fn signals() -> std::io::Result<watch::Receiver<usize>> {
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (count, seen) = watch::channel(0);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = int.recv() => {}
+            }
+            count.send_modify(|n| *n += 1);
+        }
+    });
+    Ok(seen)
+}
+
+/// Resolves with the `n`-th signal.
+async fn nth(n: usize, mut seen: watch::Receiver<usize>) {
+    if seen.wait_for(|&count| count >= n).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Takes the port without listening: a taken one is told before a long load, during which clients are refused.
+async fn bind(host: &str, port: u16) -> std::io::Result<TcpSocket> {
+    let mut refusal = std::io::Error::new(std::io::ErrorKind::NotFound, "the host has no address");
+    for address in lookup_host((host, port)).await? {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+        let bound = socket.and_then(|s| {
+            s.set_reuseaddr(true)?;
+            s.bind(address)?;
+            Ok(s)
+        });
+        match bound {
+            Ok(socket) => return Ok(socket),
+            Err(error) => refusal = error,
+        }
+    }
+    Err(refusal)
+}
+
+async fn listen(socket: TcpSocket, engine: Engine, settings: &Settings, api: Api) -> Result<()> {
+    let seen = signals().context("receiving signals")?;
+    let listener = socket.listen(BACKLOG).context("listening")?;
+    let url = format!("http://{}", listener.local_addr()?);
+    let drafts = match engine.drafts {
+        Drafts::On => "DSpark + copies",
+        Drafts::Off => "off",
+    };
+    let context = engine.lanes.handle().info().context;
+    let Api { name, defaults } = api;
+    eprintln!(
+        "[tokenfare] serving {name} at {url} (sampling: temperature {:?}, top_p {:?}; drafts: {drafts}; context: {context}; loaded in {:.1}s)",
+        defaults.temperature, defaults.top_p, engine.loaded_s
+    );
+    let drain = Duration::from_secs(settings.server.drain_s);
+    let keepalive = Some(settings.server.sse_keepalive_s).filter(|&s| s > 0).map(Duration::from_secs);
+    let dialect = Dsv41Dialect::new(engine.tokenizer.clone(), engine.config.eos);
+    let options = ServerOptions { name, defaults, keepalive, drain };
+    let server = Server::new(engine.lanes.handle(), Box::new(dialect), options);
+    server.run(listener, nth(1, seen.clone()), nth(2, seen)).await.context("the HTTP server")?;
+    engine.lanes.shutdown(Duration::ZERO);
+    Ok(())
+}
+
+/// Runs the command.
+pub fn serve(args: ServeArgs) -> Result<()> {
+    let settings = engine::settings(args.engine.device)?;
+    let defaults = defaults(&args.sampling, &settings.seed_salt)?;
+    start_logs(args.log_format);
+    let dir = locate::model(args.model.model.as_deref())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let socket = runtime
+        .block_on(bind(&args.host, args.port))
+        .with_context(|| format!("listening on {}:{}", args.host, args.port))?;
+    let engine = engine::start(&dir, &args.engine, &settings, usize::from(args.parallel))?;
+    if engine.drafts == Drafts::On {
+        for line in pricing_lines(&settings) {
+            eprintln!("info: {line}");
+        }
+    }
+    let name = args.name.unwrap_or_else(|| name_of(&dir));
+    runtime.block_on(listen(socket, engine, &settings, Api { name, defaults }))
+}
