@@ -4,17 +4,15 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
-use tokenfare_lanes::{Channel, Event, Report, TokenLogprob};
+use tokenfare_lanes::{Channel, Event, Report, TokenLogprob, Validated};
 
 use crate::fields::{Fields, mismatch};
-use crate::generation::Generation;
+use crate::generation::{Defaults, Generation};
 use crate::reply::{Collected, add_receipt, finish_reason, usage};
-use crate::serve::{Body, Shared, stamp};
+use crate::serve::{Body, Shared, apart, stamp};
 use crate::stream::{self, Chunks, Usage};
-use crate::{ApiError, Chat, Dialect};
+use crate::{ApiError, Chat, Dialect, Prompt, Server};
 
-/// Fields that change a reply and are not built yet: refused rather than ignored.
-const NOT_YET: [&str; 4] = ["tools", "functions", "guided_json", "guided_regex"];
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "latest_reminder"];
 const MOST_TOP_LOGPROBS: i64 = 20;
 
@@ -88,24 +86,7 @@ fn thinking(fields: &Fields<'_>, default: bool) -> Result<bool, ApiError> {
     Ok(own.or(in_template("enable_thinking")?).or(in_template("thinking")?).unwrap_or(default))
 }
 
-fn parse_chat(fields: &Fields<'_>, shared: &Shared) -> Result<Chat, ApiError> {
-    for name in NOT_YET {
-        let given = fields.get(name).is_some_and(|v| v.as_array().is_none_or(|a| !a.is_empty()));
-        if given {
-            return Err(ApiError::field(name, "not supported"));
-        }
-    }
-    if let Some(format) = fields.object("response_format")? {
-        match format.text("type")? {
-            None | Some("text") => {}
-            Some(other) => {
-                return Err(ApiError::field(
-                    "response_format.type",
-                    format!("expected \"text\", found {other:?}"),
-                ));
-            }
-        }
-    }
+fn parse_chat(fields: &Fields<'_>, defaults: &Defaults) -> Result<Chat, ApiError> {
     let Value::Array(list) = fields.require("messages")? else {
         return Err(mismatch("messages", "an array", fields.require("messages")?));
     };
@@ -117,15 +98,14 @@ fn parse_chat(fields: &Fields<'_>, shared: &Shared) -> Result<Chat, ApiError> {
     let effort = fields.get("reasoning_effort").or_else(|| template.and_then(|t| t.get("reasoning_effort")));
     Ok(Chat {
         messages,
-        thinking: thinking(fields, shared.defaults.thinking)?,
-        effort: effort.or(shared.defaults.effort.as_ref()).cloned(),
+        thinking: thinking(fields, defaults.thinking)?,
+        effort: effort.or(defaults.effort.as_ref()).cloned(),
     })
 }
 
 fn entry(dialect: &dyn Dialect, id: u32, logprob: f32) -> Value {
     let token = dialect.decode(&[id]);
-    let bytes: Vec<u8> = token.bytes().collect();
-    json!({"token": token, "logprob": f64::from(logprob), "bytes": bytes})
+    json!({"token": token, "logprob": f64::from(logprob), "bytes": dialect.bytes(id)})
 }
 
 fn logprobs(dialect: &dyn Dialect, list: &[TokenLogprob]) -> Value {
@@ -204,11 +184,19 @@ impl Chunks for ChatChunks {
     }
 }
 
-/// The handler.
-pub async fn chat_completions(State(shared): State<Shared>, Body(body): Body) -> Result<Response, ApiError> {
-    let fields = Fields::of(&body)?;
-    let generation = Generation::parse(&fields, &shared.defaults)?;
-    let chat = parse_chat(&fields, &shared)?;
+/// A request ready for the lanes.
+struct Prepared {
+    generation: Generation,
+    report: Report,
+    with_ids: bool,
+    prompt: Prompt,
+    requests: Vec<Validated>,
+}
+
+fn prepare(server: &Server, body: &Value) -> Result<Prepared, ApiError> {
+    let fields = Fields::of(body)?;
+    let generation = Generation::parse(&fields, &server.defaults)?;
+    let chat = parse_chat(&fields, &server.defaults)?;
     let top = fields.integer("top_logprobs", 0..=MOST_TOP_LOGPROBS)?;
     let wanted = fields.flag("logprobs")?.unwrap_or(false);
     if top.is_some() && !wanted {
@@ -216,11 +204,18 @@ pub async fn chat_completions(State(shared): State<Shared>, Body(body): Body) ->
     }
     let report = Report { logprobs: wanted.then_some(top.unwrap_or(0) as usize), prompt_logprobs: None };
     let with_ids = fields.flag("return_token_ids")?.unwrap_or(false);
-    let prompt = shared.dialect.encode_chat(&chat)?;
-    let info = shared.lanes.info();
-    let room = info.context.saturating_sub(prompt.ids.len());
-    let max_new = generation.max_tokens.or(shared.defaults.max_tokens).unwrap_or(room);
-    let requests = generation.requests(&prompt, max_new, report, &shared)?;
+    let prompt = server.dialect.encode_chat(&chat)?;
+    let room = server.lanes.info().context.saturating_sub(prompt.ids.len());
+    let max_new = generation.max_tokens.or(server.defaults.max_tokens).unwrap_or(room);
+    let requests = generation.requests(&prompt, max_new, report, server)?;
+    Ok(Prepared { generation, report, with_ids, prompt, requests })
+}
+
+/// The handler.
+pub async fn chat_completions(State(shared): State<Shared>, Body(body): Body) -> Result<Response, ApiError> {
+    let server = shared.clone();
+    let Prepared { generation, report, with_ids, prompt, requests } =
+        apart(move || prepare(&server, &body)).await?;
     let mut replies = requests.into_iter().map(|r| shared.lanes.submit(r)).collect::<Result<Vec<_>, _>>()?;
     let (id, created) = stamp("chatcmpl");
     if generation.stream {

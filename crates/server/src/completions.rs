@@ -4,18 +4,17 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
-use tokenfare_lanes::{Event, Piece, Report, TokenLogprob};
+use tokenfare_lanes::{Event, Piece, Report, TokenLogprob, Validated};
 
 use crate::fields::{Fields, mismatch};
 use crate::generation::Generation;
 use crate::reply::{Collected, add_receipt, finish_reason, usage};
-use crate::serve::{Body, Shared, stamp};
+use crate::serve::{Body, Shared, apart, stamp};
 use crate::stream::{self, Chunks, Usage};
-use crate::{ApiError, Form, Prompt};
+use crate::{ApiError, Dialect, Form, Prompt, Server};
 
 const DEFAULT_MAX_TOKENS: usize = 16;
 const MOST_PROMPTS: usize = 64;
-const NOT_YET: [&str; 3] = ["suffix", "guided_json", "guided_regex"];
 
 fn ids(value: &[Value]) -> Result<Vec<u32>, ApiError> {
     value
@@ -28,9 +27,9 @@ fn ids(value: &[Value]) -> Result<Vec<u32>, ApiError> {
         .collect()
 }
 
-fn prompts(fields: &Fields<'_>, shared: &Shared) -> Result<Vec<Vec<u32>>, ApiError> {
+fn prompts(fields: &Fields<'_>, server: &Server) -> Result<Vec<Vec<u32>>, ApiError> {
     let expected = "a string, an array of token ids, or an array of these";
-    let encode = |text: &str| Ok::<_, ApiError>(shared.dialect.encode(text)?);
+    let encode = |text: &str| Ok::<_, ApiError>(server.dialect.encode(text)?);
     let list = match fields.require("prompt")? {
         Value::String(text) => vec![encode(text)?],
         Value::Array(items) => match items.first() {
@@ -80,17 +79,24 @@ struct LogprobLists {
     offset: usize,
 }
 
+/// A token's text, or its bytes where they are no text by themselves, as OpenAI writes them.
+fn name(dialect: &dyn Dialect, names: TokenNames, id: u32) -> String {
+    match (names, std::str::from_utf8(dialect.bytes(id))) {
+        (TokenNames::Ids, _) => format!("token_id:{id}"),
+        (TokenNames::Text, Ok(text)) => text.to_owned(),
+        (TokenNames::Text, Err(_)) => {
+            dialect.bytes(id).iter().fold("bytes:".to_owned(), |name, byte| format!("{name}\\x{byte:02x}"))
+        }
+    }
+}
+
 impl LogprobLists {
     fn new() -> Self {
         Self { tokens: vec![], logprobs: vec![], top: vec![], offsets: vec![], offset: 0 }
     }
 
     fn push(&mut self, shared: &Shared, names: TokenNames, id: u32, known: Option<&TokenLogprob>) {
-        let text = shared.dialect.decode(&[id]);
-        let name = |id: u32| match names {
-            TokenNames::Text => shared.dialect.decode(&[id]),
-            TokenNames::Ids => format!("token_id:{id}"),
-        };
+        let name = |id| name(&*shared.dialect, names, id);
         self.tokens.push(json!(name(id)));
         self.logprobs.push(known.map_or(Value::Null, |t| json!(f64::from(t.logprob))));
         self.top.push(known.map_or(Value::Null, |t| {
@@ -101,7 +107,7 @@ impl LogprobLists {
             Value::Object(map)
         }));
         self.offsets.push(json!(self.offset));
-        self.offset += text.chars().count();
+        self.offset += shared.dialect.decode(&[id]).chars().count();
     }
 
     fn json(self) -> Value {
@@ -195,15 +201,20 @@ impl Chunks for CompletionChunks {
     }
 }
 
-/// The handler.
-pub async fn completions(State(shared): State<Shared>, Body(body): Body) -> Result<Response, ApiError> {
-    let fields = Fields::of(&body)?;
-    if let Some(name) = NOT_YET.into_iter().find(|n| fields.get(n).is_some()) {
-        return Err(ApiError::field(name, "not supported"));
-    }
-    let generation = Generation::parse(&fields, &shared.defaults)?;
-    let info = shared.lanes.info();
-    let logprobs = fields.integer("logprobs", 0..=info.vocab as i64)?.map(|n| n as usize);
+/// A request ready for the lanes.
+struct Prepared {
+    generation: Generation,
+    logprobs: bool,
+    shown: Shown,
+    prompts: Vec<Vec<u32>>,
+    requests: Vec<Validated>,
+}
+
+fn prepare(server: &Server, body: &Value) -> Result<Prepared, ApiError> {
+    let fields = Fields::of(body)?;
+    let generation = Generation::parse(&fields, &server.defaults)?;
+    let vocab = server.lanes.info().vocab as i64;
+    let logprobs = fields.integer("logprobs", 0..=vocab)?.map(|n| n as usize);
     let best_of = fields.integer("best_of", 1..=i64::MAX)?;
     if best_of.is_some_and(|b| b as usize != generation.n) {
         return Err(ApiError::field("best_of", format!("expected the same number as n ({})", generation.n)));
@@ -218,13 +229,21 @@ pub async fn completions(State(shared): State<Shared>, Body(body): Body) -> Resu
         names,
     };
     let report = Report { logprobs, prompt_logprobs: logprobs.filter(|_| shown.echo) };
-    let prompts = prompts(&fields, &shared)?;
+    let prompts = prompts(&fields, server)?;
     let max_new = generation.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
     let mut requests = Vec::new();
     for ids in &prompts {
         let prompt = Prompt { ids: ids.clone(), marks: vec![], form: Form::Raw };
-        requests.extend(generation.requests(&prompt, max_new, report, &shared)?);
+        requests.extend(generation.requests(&prompt, max_new, report, server)?);
     }
+    Ok(Prepared { generation, logprobs: logprobs.is_some(), shown, prompts, requests })
+}
+
+/// The handler.
+pub async fn completions(State(shared): State<Shared>, Body(body): Body) -> Result<Response, ApiError> {
+    let server = shared.clone();
+    let Prepared { generation, logprobs, shown, prompts, requests } =
+        apart(move || prepare(&server, &body)).await?;
     let mut replies = requests.into_iter().map(|r| shared.lanes.submit(r)).collect::<Result<Vec<_>, _>>()?;
     let (id, created) = stamp("cmpl");
     let frame = json!({"id": id, "object": "text_completion", "created": created, "model": shared.name, "choices": []});
@@ -235,7 +254,7 @@ pub async fn completions(State(shared): State<Shared>, Body(body): Body) -> Resu
             frame,
             shared: shared.clone(),
             shown,
-            logprobs: logprobs.is_some(),
+            logprobs,
             prompts,
             n: generation.n,
             offset,
@@ -254,13 +273,13 @@ pub async fn completions(State(shared): State<Shared>, Body(body): Body) -> Resu
         let mut text = if shown.echo { shared.dialect.decode(prompt) } else { String::new() };
         text.push_str(&collected.content);
         let mut choice = json!({"index": index, "text": text, "logprobs": null, "finish_reason": reason});
-        if logprobs.is_some() {
+        if logprobs {
             let mut lists = LogprobLists::new();
             if shown.echo {
                 echoed(&shared, shown, prompt, collected.prompt_logprobs.as_deref(), &mut lists);
             }
             for (i, &id) in collected.ids.iter().enumerate() {
-                lists.push(&shared, names, id, collected.logprobs.get(i));
+                lists.push(&shared, shown.names, id, collected.logprobs.get(i));
             }
             choice["logprobs"] = lists.json();
         }

@@ -72,6 +72,9 @@ pub trait Dialect: Send + Sync + 'static {
     /// Text of tokens, control tokens included; broken UTF-8 becomes U+FFFD.
     fn decode(&self, ids: &[u32]) -> String;
 
+    /// Bytes of a token, which need not be UTF-8 by themselves.
+    fn bytes(&self, id: u32) -> &[u8];
+
     /// The text state of one reply.
     fn reply(&self, how: ReplyText) -> Result<Box<dyn Text>, DialectError>;
 

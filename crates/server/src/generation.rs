@@ -98,11 +98,61 @@ fn stop_strings(fields: &Fields<'_>) -> Result<Vec<String>, ApiError> {
     Ok(list)
 }
 
+/// Fields of this and related APIs that change a reply and are not served: refused rather than ignored.
+const NOT_SERVED: [&str; 14] = [
+    "tools",
+    "functions",
+    "guided_json",
+    "guided_regex",
+    "guided_choice",
+    "guided_grammar",
+    "structured_outputs",
+    "suffix",
+    "bad_words",
+    "allowed_token_ids",
+    "logits_processors",
+    "use_beam_search",
+    "continue_final_message",
+    "truncate_prompt_tokens",
+];
+/// Fields that are not served, with the one value that changes nothing.
+const NEUTRAL: [(&str, f64); 4] =
+    [("frequency_penalty", 0.0), ("presence_penalty", 0.0), ("repetition_penalty", 1.0), ("min_tokens", 0.0)];
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Bool(on) => !on,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    }
+}
+
+fn refuse_what_is_not_served(fields: &Fields<'_>) -> Result<(), ApiError> {
+    if let Some(name) = NOT_SERVED.into_iter().find(|n| fields.get(n).is_some_and(|v| !is_empty(v))) {
+        return Err(ApiError::field(name, "not supported"));
+    }
+    for (name, neutral) in NEUTRAL {
+        let found = fields.number(name, f64::MIN..=f64::MAX, "a number")?.unwrap_or(neutral);
+        if found != neutral {
+            return Err(ApiError::field(name, format!("not supported, expected {neutral}, found {found}")));
+        }
+    }
+    if let Some(format) = fields.object("response_format")?
+        && let Some(kind) = format.text("type")?.filter(|&kind| kind != "text")
+    {
+        return Err(ApiError::field("response_format.type", format!("expected \"text\", found {kind:?}")));
+    }
+    Ok(())
+}
+
 fn logit_bias(fields: &Fields<'_>) -> Result<Vec<(u32, f32)>, ApiError> {
     let Some(map) = fields.object("logit_bias")? else { return Ok(Vec::new()) };
     map.entries()
         .map(|(key, value)| {
-            let id = key.parse::<u32>().map_err(|_| {
+            // One spelling for each id, so that no token is named twice.
+            let id = key.parse::<u32>().ok().filter(|id| id.to_string() == *key).ok_or_else(|| {
                 ApiError::field("logit_bias", format!("expected token ids as keys, found {key:?}"))
             })?;
             let bias = value.as_f64().ok_or_else(|| mismatch("logit_bias", "numbers as values", value))?;
@@ -114,6 +164,7 @@ fn logit_bias(fields: &Fields<'_>) -> Result<Vec<(u32, f32)>, ApiError> {
 impl Generation {
     /// Reads the shared fields of a body.
     pub fn parse(fields: &Fields<'_>, defaults: &Defaults) -> Result<Self, ApiError> {
+        refuse_what_is_not_served(fields)?;
         let temperature = fields.number("temperature", 0.0..=100.0, "a number from 0 to 100")?;
         let top_p = fields.number("top_p", f64::MIN_POSITIVE..=1.0, "a number above 0, at most 1")?;
         let min_p = fields.number("min_p", 0.0..=1.0, "a number from 0 to 1")?;
@@ -215,6 +266,12 @@ mod tests {
     #[case(json!({"stop": ""}), "stop: expected strings that are not empty")]
     #[case(json!({"seed": 1.5}), "seed: expected a whole number of 64 bits, found a number")]
     #[case(json!({"logit_bias": {"x": 1}}), "logit_bias: expected token ids as keys, found \"x\"")]
+    #[case(json!({"logit_bias": {"5": 1, "05": 2}}), "logit_bias: expected token ids as keys, found \"05\"")]
+    #[case(json!({"tools": [{}]}), "tools: not supported")]
+    #[case(json!({"guided_choice": ["a"]}), "guided_choice: not supported")]
+    #[case(json!({"frequency_penalty": 0.5}), "frequency_penalty: not supported, expected 0, found 0.5")]
+    #[case(json!({"repetition_penalty": 0}), "repetition_penalty: not supported, expected 1, found 0")]
+    #[case(json!({"response_format": {"type": "x"}}), "response_format.type: expected \"text\", found \"x\"")]
     #[case(json!({"stream_options": 3}), "stream_options: expected an object, found a number")]
     #[case(json!({"n": 17}), "n: expected a whole number from 1 to 16, found 17")]
     #[case(json!({"stop_token_ids": [-1]}), "stop_token_ids: expected a token id, found -1")]
@@ -224,7 +281,8 @@ mod tests {
 
     #[test]
     fn absent_fields_take_the_defaults_and_unknown_ones_are_ignored() {
-        let g = parse(json!({"top_k": -1, "whatever": {}, "seed": -1})).unwrap();
+        let g = parse(json!({"top_k": -1, "whatever": {}, "seed": -1, "tools": [], "presence_penalty": 0}))
+            .unwrap();
         assert_eq!(g.sampling, Sampling { temperature: 1.0, ..Sampling::greedy() });
         assert_eq!((g.n, g.max_tokens, g.draft, g.seed), (1, None, true, Some(u64::MAX)));
     }

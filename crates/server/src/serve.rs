@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::body::{Bytes, HttpBody};
@@ -48,6 +48,8 @@ pub struct Server {
     pub(crate) keepalive: Option<Duration>,
     drain: Duration,
     draining: AtomicBool,
+    /// Requests admitted whose answer has not begun.
+    admitted: AtomicUsize,
     created: u64,
 }
 
@@ -83,6 +85,14 @@ impl<S: Send + Sync> FromRequest<S> for Body {
     }
 }
 
+/// Runs work that may take seconds, such as encoding megabytes of text, where it holds up no other request.
+pub(crate) async fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let ended = tokio::task::spawn_blocking(work).await;
+    ended.unwrap_or_else(|e| Err(ApiError::status(StatusCode::INTERNAL_SERVER_ERROR, e.to_string())))
+}
+
 fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
@@ -108,7 +118,7 @@ async fn models(State(server): State<Shared>) -> Json<Value> {
 async fn health(State(server): State<Shared>) -> Response {
     let stats = server.lanes.stats();
     let body = |status| Json(json!({"status": status, "running": stats.running, "waiting": stats.waiting}));
-    if server.draining.load(Ordering::Relaxed) {
+    if server.draining.load(Ordering::SeqCst) {
         (StatusCode::SERVICE_UNAVAILABLE, body("draining")).into_response()
     } else {
         body("ok").into_response()
@@ -133,12 +143,26 @@ async fn wrong_method(request: Request) -> ApiError {
     )
 }
 
-async fn refuse_while_draining(
-    State(server): State<Shared>,
-    request: Request,
-    next: axum::middleware::Next,
-) -> Response {
-    if server.draining.load(Ordering::Relaxed) {
+/// Counts a request from its admission until its answer begins or its client leaves.
+struct Admission(Shared);
+
+impl Admission {
+    fn of(server: Shared) -> Self {
+        server.admitted.fetch_add(1, Ordering::SeqCst);
+        Self(server)
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        self.0.admitted.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+async fn admit(State(server): State<Shared>, request: Request, next: axum::middleware::Next) -> Response {
+    // Counted before the look at the flag, so that a drain that begins meanwhile waits for it.
+    let admission = Admission::of(server);
+    if admission.0.draining.load(Ordering::SeqCst) {
         return ApiError::status(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down")
             .into_response();
     }
@@ -150,7 +174,7 @@ pub fn router(server: Arc<Server>) -> Router {
     Router::new()
         .route("/v1/chat/completions", post(chat_completions))
         .route("/v1/completions", post(completions))
-        .route_layer(axum::middleware::from_fn_with_state(server.clone(), refuse_while_draining))
+        .route_layer(axum::middleware::from_fn_with_state(server.clone(), admit))
         .route("/v1/models", get(models))
         .route("/health", get(health))
         .fallback(unknown)
@@ -170,15 +194,18 @@ impl Server {
             keepalive: options.keepalive,
             drain: options.drain,
             draining: AtomicBool::new(false),
+            admitted: AtomicUsize::new(0),
             created: seconds(),
         })
     }
 
-    /// Waits until no lane works and nothing waits for one.
+    /// Waits until no lane works, nothing waits for one and no request is on its way to them.
     async fn idle(&self) {
         loop {
+            // First those on their way: they may be in a lane by the second look.
+            let admitted = self.admitted.load(Ordering::SeqCst);
             let stats = self.lanes.stats();
-            if stats.waiting + stats.running == 0 {
+            if admitted + stats.waiting + stats.running == 0 {
                 return;
             }
             tokio::time::sleep(POLL).await;
@@ -200,7 +227,7 @@ impl Server {
         let server = self.clone();
         let drained = async move {
             stop.await;
-            server.draining.store(true, Ordering::Relaxed);
+            server.draining.store(true, Ordering::SeqCst);
             tokio::select! {
                 () = server.idle() => {}
                 () = tokio::time::sleep(server.drain) => {}

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tokenfare_dsv41::chat::{ChatOptions, Conversation, Effort, Thinking};
+use tokenfare_dsv41::chat::{ChatOptions, Conversation, Effort, Ending, Role, Thinking};
 use tokenfare_dsv41::reply::{self, StopStrings};
 use tokenfare_dsv41::tokenizer::{Control, Special, TextError, Tokenizer};
 use tokenfare_lanes::Text;
@@ -40,6 +40,18 @@ fn text_error(error: TextError) -> DialectError {
     DialectError { field: "prompt".to_owned(), message: error.to_string() }
 }
 
+/// Refuses a conversation that leaves no place for a reply: the format opens one after a user's turn only.
+fn check_last(conversation: &Conversation, messages: usize) -> Result<(), DialectError> {
+    let turns = conversation.turns();
+    let found = match turns.last() {
+        Some(turn) if turn.role == Role::Assistant && turn.ending == Ending::Closed => "an assistant message",
+        Some(turn) if turn.role == Role::System && turns.len() == 1 => "a system message alone",
+        _ => return Ok(()),
+    };
+    let message = format!("expected a user or tool message at the end, found {found}");
+    Err(DialectError { field: format!("messages[{}].role", messages.saturating_sub(1)), message })
+}
+
 impl Dialect for Dsv41Dialect {
     fn encode_chat(&self, chat: &Chat) -> Result<Prompt, DialectError> {
         let thinking = match (chat.thinking, &chat.effort) {
@@ -52,6 +64,7 @@ impl Dialect for Dsv41Dialect {
         let messages = Value::Array(chat.messages.clone());
         let conversation = Conversation::from_json(&messages)
             .map_err(|e| DialectError { field: e.path, message: e.problem.to_string() })?;
+        check_last(&conversation, chat.messages.len())?;
         let prompt = conversation.encode(&ChatOptions { thinking, ..ChatOptions::default() });
         let ids = prompt.ids(&self.tokenizer).map_err(text_error)?;
         // A system message ends where the first user turn opens: later conversations may share it.
@@ -66,6 +79,10 @@ impl Dialect for Dsv41Dialect {
 
     fn decode(&self, ids: &[u32]) -> String {
         self.tokenizer.decode(ids, Special::Show).unwrap_or_default()
+    }
+
+    fn bytes(&self, id: u32) -> &[u8] {
+        self.tokenizer.bytes(id).unwrap_or_default()
     }
 
     fn reply(&self, how: ReplyText) -> Result<Box<dyn Text>, DialectError> {

@@ -120,12 +120,13 @@ impl Checkpoint {
     /// [`CheckpointError::Missing`] if there is no such tensor, [`CheckpointError::Io`] if it cannot be read.
     pub fn read(&self, name: &str, buffer: &mut Vec<u8>) -> Result<(), CheckpointError> {
         let tensor = self.tensor(name).ok_or_else(|| self.missing(name, "a tensor".to_owned()))?;
-        buffer.resize(tensor.bytes as usize, 0);
-        let shard = self.shard(tensor);
-        shard
-            .file
-            .read_exact_at(buffer, tensor.offset)
-            .map_err(|cause| CheckpointError::Io { path: shard.path.clone(), cause })
+        let (shard, bytes) = (self.shard(tensor), tensor.bytes as usize);
+        let read = |buffer: &mut Vec<u8>| {
+            buffer.try_reserve_exact(bytes.saturating_sub(buffer.len()))?;
+            buffer.resize(bytes, 0);
+            shard.file.read_exact_at(buffer, tensor.offset)
+        };
+        read(buffer).map_err(|cause| CheckpointError::Io { path: shard.path.clone(), cause })
     }
 
     /// Maps the Engram table of `layer`.

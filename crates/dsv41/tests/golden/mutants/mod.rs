@@ -92,13 +92,17 @@ fn relative(found: &[f32], base: &[f32]) -> f64 {
     apart / norm(&mut base.iter().map(|b| f64::from(*b)))
 }
 
-/// Listed movements have two digits.
+/// Whether a movement is the listed one, which has two digits.
 fn as_listed(found: f64, listed: f64) -> bool {
-    if listed == 0.0 { found == 0.0 } else { (found - listed).abs() <= 0.1 * listed }
+    if listed == 0.0 { found == 0.0 } else { (found - listed).abs() <= 0.06 * listed }
+}
+
+fn digits(moves: &[f64; 3]) -> String {
+    moves.map(|m| format!("{m:.1e}")).join(" ")
 }
 
 /// Each listed misreading leaves the golden values by more than their tolerance, and moves the model as far as it
-/// moves an independent implementation. Two cannot be seen: Engram norms taken over all streams at once differ by
+/// moves the independent implementation. Two cannot be seen: Engram norms taken over all streams at once differ by
 /// 3.5e-5 only, and the padding token's own id is its compressed id.
 #[test]
 fn misreadings_leave_the_goldens() {
@@ -113,12 +117,14 @@ fn misreadings_leave_the_goldens() {
         let outcome = Outcome::of(misreading);
         let apart = outcome.off_goldens(&goldens);
         let found = outcome.moves(&base);
-        println!("{name:45} {apart:.1e} from the goldens; moves {found:?}");
-        if (apart > CLOSE) != misreading.is_visible() {
+        println!("{name:45} {apart:.1e} from the goldens, moves {}", digits(&found));
+        let hidden = misreading.is_visible() && apart <= CLOSE;
+        let strayed = misreading == Misreading::None && apart > CLOSE;
+        if hidden || strayed {
             failures.push(format!("{name}: {apart} from the goldens"));
         }
         if !found.iter().zip(moves).all(|(found, listed)| as_listed(*found, *listed)) {
-            failures.push(format!("{name}: moves by {found:?}, listed {moves:?}"));
+            failures.push(format!("{name}: moves {}, listed {}", digits(&found), digits(moves)));
         }
         seen += usize::from(misreading.is_visible());
     }
