@@ -4,7 +4,6 @@ use std::fmt::Display;
 
 use tokenfare_device::{Buffer, Cache, CacheFormat, DeviceError, Element, Result, View};
 
-use crate::ops::norm::Norm;
 use crate::{Buf, Cpu};
 
 /// Checked rows of f32.
@@ -138,14 +137,6 @@ impl Check {
     pub fn weight<T: Element>(&self, what: &'static str, buf: &Buf<T>, len: usize) -> Result<Buf<T>> {
         self.that(what, buf.len() == len, len, buf.len())?;
         Ok(buf.clone())
-    }
-
-    /// A norm over rows of `width`, if there is one.
-    pub fn norm(&self, norm: Option<(&Buf<f32>, f32)>, width: usize) -> Result<Option<Norm>> {
-        match norm {
-            Some((weight, eps)) => Ok(Some(Norm { weight: self.weight("norm", weight, width)?, eps })),
-            None => Ok(None),
-        }
     }
 
     /// A cache of rows of `width` values.

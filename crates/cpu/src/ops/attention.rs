@@ -6,7 +6,7 @@ use tokenfare_device::{NONE, Result, Selected};
 
 use crate::args::{Check, Packed, Rows};
 use crate::math::exp;
-use crate::ops::cache::decode_row;
+use crate::ops::decode::decode_row;
 use crate::ops::dots::{HEADS, dots};
 use crate::simd::F32x16;
 use crate::step::{Fault, Kernel, Part, Work};

@@ -37,7 +37,7 @@ impl Collapse {
             n: check.n,
             h: check.input("h", h, pre.width.saturating_mul(x.width))?,
             pre: check.input("pre", pre, pre.width)?,
-            norm: check.norm(norm, x.width)?,
+            norm: Norm::optional(check, norm, x.width)?,
             x: check.output("x", x, x.width)?,
         })
     }

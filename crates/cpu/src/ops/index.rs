@@ -3,7 +3,7 @@
 use tokenfare_device::{Candidates, IndexSelect, NONE, Result};
 
 use crate::args::{Check, Packed, Rows};
-use crate::ops::cache::decode_row;
+use crate::ops::decode::decode_row;
 use crate::ops::dots::dots;
 use crate::ops::top::{best, position, rank};
 use crate::simd::F32x16;

@@ -3,6 +3,7 @@
 pub(crate) mod attention;
 pub(crate) mod cache;
 pub(crate) mod copy;
+pub(crate) mod decode;
 pub(crate) mod dots;
 pub(crate) mod engram;
 pub(crate) mod experts;

@@ -22,6 +22,14 @@ pub(crate) struct Norm {
 }
 
 impl Norm {
+    /// A norm over rows of `width`, if there is one.
+    pub fn optional(check: Check, norm: Option<(&Buf<f32>, f32)>, width: usize) -> Result<Option<Self>> {
+        match norm {
+            Some((weight, eps)) => Ok(Some(Self { weight: check.weight("norm", weight, width)?, eps })),
+            None => Ok(None),
+        }
+    }
+
     /// `y = x * (mean(x^2) + eps)^-0.5 * weight` over one row; `x` and `y` may be the same.
     ///
     /// # Safety

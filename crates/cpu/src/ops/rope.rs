@@ -3,7 +3,7 @@
 use tokenfare_device::{CacheFormat, Result, View};
 
 use crate::args::{Check, Rows};
-use crate::ops::cache::decode;
+use crate::ops::decode::decode;
 use crate::simd::F32x16;
 use crate::step::{Kernel, Part};
 use crate::{Buf, Cpu};
