@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod release;
+
 use std::path::{Path, PathBuf};
 
 use rstest::rstest;
@@ -72,14 +74,9 @@ fn ids_of_the_pieces_are_the_ids_of_the_whole() {
     }
 }
 
-/// Runs on the release's tokenizer where `TOKENFARE_REAL_TOKENIZER` names its folder.
 #[test]
 fn ids_are_the_golden_ones_with_the_release_tokenizer() {
-    let Some(dir) = std::env::var_os("TOKENFARE_REAL_TOKENIZER") else {
-        println!("skipped: TOKENFARE_REAL_TOKENIZER names no folder");
-        return;
-    };
-    let real = Tokenizer::open(Path::new(&dir), 129_280).unwrap();
+    let Some(real) = release::tokenizer() else { return };
     for case in golden() {
         let conversation = Conversation::from_json(&case["messages"]).unwrap();
         let prompt = conversation.encode(&options(&case["options"]));

@@ -1,11 +1,14 @@
 //! Engram hashes against the constants and rows of the released tables.
 
+mod release;
+
 use std::path::Path;
 
 use serde_json::Value;
 use tokenfare_dsv41::config::EngramConfig;
 use tokenfare_dsv41::engram::primes::bucket_primes;
 use tokenfare_dsv41::engram::{EngramHash, MissingPad, multipliers};
+use tokenfare_dsv41::tokenizer::token_map;
 
 /// Compressed ids of the tokens in the golden prompt and of the padding token.
 const KNOWN: [(usize, u32); 6] =
@@ -39,14 +42,10 @@ fn multipliers_are_those_of_the_released_tables() {
     }
 }
 
-#[test]
-fn rows_are_those_of_the_released_tables() {
+/// Hashes the golden prompt by `map` and compares every row.
+fn check_rows(map: Vec<u32>) {
     let golden = golden("real_engram_hash.json");
     let prompt: Vec<u32> = serde_json::from_value(golden["prompt_ids"].clone()).unwrap();
-    let mut map = vec![u32::MAX; 129_280];
-    for (token, compressed) in KNOWN {
-        map[token] = compressed;
-    }
     let config = released();
     let primes = bucket_primes(2, config.ngram, config.heads, config.buckets);
     let hash = EngramHash::new(&config, primes, map).unwrap();
@@ -59,6 +58,26 @@ fn rows_are_those_of_the_released_tables() {
             assert!(rows.iter().all(|row| *row < config.rows[layer]));
         }
     }
+}
+
+#[test]
+fn rows_are_those_of_the_released_tables() {
+    let mut map = vec![u32::MAX; 129_280];
+    for (token, compressed) in KNOWN {
+        map[token] = compressed;
+    }
+    check_rows(map);
+}
+
+#[test]
+fn rows_are_those_of_the_released_tables_with_the_release_tokenizer() {
+    let Some(real) = release::tokenizer() else { return };
+    let map = token_map(&real).unwrap();
+    assert_eq!(map.size, 99_092);
+    for (token, compressed) in KNOWN {
+        assert_eq!(map.map[token], compressed);
+    }
+    check_rows(map.map);
 }
 
 #[test]

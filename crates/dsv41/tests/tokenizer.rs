@@ -6,6 +6,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod release;
+
 use std::path::{Path, PathBuf};
 
 use rstest::rstest;
@@ -139,14 +141,9 @@ fn the_token_map_of_mini_equals_the_python_normalizers() {
     assert_eq!(digest(&map.map), "ead73b798c7c3170821c04bd3ab207527f5e5f36824d100c918af93059ebd19f");
 }
 
-/// Runs on the release's tokenizer where `TOKENFARE_REAL_TOKENIZER` names its folder.
 #[test]
 fn the_release_tokenizer_gives_the_published_ids_and_token_map() {
-    let Some(dir) = std::env::var_os("TOKENFARE_REAL_TOKENIZER") else {
-        println!("skipped: TOKENFARE_REAL_TOKENIZER names no folder");
-        return;
-    };
-    let real = Tokenizer::open(Path::new(&dir), 129_280).unwrap();
+    let Some(real) = release::tokenizer() else { return };
     let golden: serde_json::Value =
         serde_json::from_slice(&std::fs::read(root().join("fixtures/golden/chat.json")).unwrap()).unwrap();
     for case in golden["tokenizer"].as_array().unwrap() {
