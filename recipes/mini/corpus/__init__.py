@@ -1,0 +1,1 @@
+"""The training text: what is collected, from where and under which licence."""

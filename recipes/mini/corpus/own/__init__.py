@@ -1,0 +1,1 @@
+"""Text written for this project: hand-written facts and tasks with checkable answers."""
