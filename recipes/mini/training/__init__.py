@@ -1,0 +1,1 @@
+"""Training: data, optimizers, the two stages, and measurements at their end."""
