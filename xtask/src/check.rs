@@ -4,14 +4,18 @@ use crate::{lean, shell, suites};
 use anyhow::{Result, bail};
 use std::time::{Duration, Instant};
 
+/// The one feature of the workspace, left out of the tests of everything else.
+const EMBED: &str = "tokenfare/embed-mini";
+
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 5] = [
+const STEPS: [Step; 6] = [
     ("format", format),
     ("house rules", house_rules),
     ("lints", lints),
     ("documentation", docs),
     ("tests", tests),
+    ("built-in model", built_in_model),
 ];
 
 /// Runs every step, also after one that failed, and sums up.
@@ -47,7 +51,9 @@ fn house_rules() -> Result<()> {
 }
 
 fn lints() -> Result<()> {
-    shell::run(&mut shell::cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+    let features = ["--features", EMBED];
+    let clippy = ["clippy", "--workspace", "--all-targets"];
+    shell::run(shell::cargo(&clippy).args(features).args(["--", "-D", "warnings"]))
 }
 
 fn docs() -> Result<()> {
@@ -57,5 +63,11 @@ fn docs() -> Result<()> {
 
 fn tests() -> Result<()> {
     suites::print(&suites::test(&["--workspace"], &[])?);
+    Ok(())
+}
+
+/// The binary with the mini model inside, away from the workspace.
+fn built_in_model() -> Result<()> {
+    suites::print(&suites::test(&["-p", "tokenfare", "--features", EMBED, "--test", "default_model"], &[])?);
     Ok(())
 }

@@ -2,6 +2,8 @@
 
 mod cli;
 mod dialect;
+#[cfg(feature = "embed-mini")]
+mod embedded;
 mod engine;
 mod locate;
 mod progress;

@@ -99,3 +99,18 @@ def write_config(folder: Path, config: Config, compressed_vocab: int) -> None:
     """Write config.json."""
     content = json.dumps(config_json(config, compressed_vocab), indent=1)
     (folder / "config.json").write_text(content, encoding="utf-8")
+
+
+def write_generation_config(folder: Path) -> None:
+    """Write generation_config.json."""
+    content = {
+        "_from_model_config": True,
+        "bos_token_id": BEGIN_ID,
+        "eos_token_id": END_ID,
+        "do_sample": True,
+        "temperature": 1.0,
+        "top_p": 1.0,
+        "transformers_version": "5.17.0",
+    }
+    text = json.dumps(content, indent=1)
+    (folder / "generation_config.json").write_text(text, encoding="utf-8")

@@ -14,7 +14,7 @@ from model.parameters import main_specs
 from model.rope import RopeTable
 from torch import Tensor
 
-from training.budget import Budget, log, schedule
+from training.budget import Budget, log
 from training.data import BatchSource, Mix
 from training.optimizer import Trainer
 
@@ -68,7 +68,7 @@ def train(
         loads = done.loads
         del done
         loss.backward()
-        trainer.step(schedule(step, spent, warm_up=150, flat=0.45, floor=0.02))
+        trainer.step(budget.rate(step, spent, flat=0.45, floor=0.02))
         bias += _bias_rate(spent) * torch.sign(loads.mean(1, keepdim=True) - loads)
         step += 1
         spent = budget.spent(step)

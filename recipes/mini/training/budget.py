@@ -13,11 +13,15 @@ def log(*words: object) -> None:
 
 @dataclass
 class Budget:
-    """Steps, or else seconds after the first `warm_up` steps, in which functions are compiled."""
+    """How long a stage lasts: steps, or else seconds after the steps that compile functions.
+
+    Rates rise over the first `rising` steps.
+    """
 
     seconds: float
+    rising: int
     steps: int | None = None
-    warm_up: int = 8
+    compile_steps: int = 8
     _clock: float | None = field(default=None, init=False)
 
     def spent(self, step: int) -> float:
@@ -25,13 +29,12 @@ class Budget:
         if self.steps is not None:
             return step / self.steps
         if self._clock is None:
-            if step < self.warm_up:
+            if step < self.compile_steps:
                 return 0.0
             self._clock = time.time()
         return (time.time() - self._clock) / self.seconds
 
-
-def schedule(step: int, spent: float, warm_up: int, flat: float, floor: float) -> float:
-    """Return the factor of all rates: rising, then one up to `flat`, then falling to `floor`."""
-    rising = min(1, (step + 1) / warm_up)
-    return rising * (1.0 if spent < flat else max(floor, (1 - spent) / (1 - flat)))
+    def rate(self, step: int, spent: float, flat: float, floor: float) -> float:
+        """Return the factor of all rates: rising, one until `flat` is spent, falling to `floor`."""
+        rising = min(1, (step + 1) / self.rising)
+        return rising * (1.0 if spent < flat else max(floor, (1 - spent) / (1 - flat)))

@@ -13,7 +13,7 @@ from model.rope import RopeTable
 from torch import Tensor
 
 from training.backbone import Trained
-from training.budget import Budget, log, schedule
+from training.budget import Budget, log
 from training.data import BatchSource, Mix
 from training.optimizer import Trainer
 
@@ -139,7 +139,7 @@ def train(
             total = total + INDEX_WEIGHT * divergence
         total.backward()
         del seen
-        trainer.step(schedule(step, spent, warm_up=60, flat=0.35, floor=0.01))
+        trainer.step(budget.rate(step, spent, flat=0.35, floor=0.01))
         rate = 0.002 if spent < 0.7 else 0.0
         bias += rate * torch.sign(loads.mean(1, keepdim=True) - loads)
         step += 1

@@ -9,7 +9,7 @@ from model.device import DEVICE
 from model.engram import Hasher
 from model.rope import rope_table
 from release.export import export, export_main, write_shards
-from release.layout import write_config
+from release.layout import write_config, write_generation_config
 
 from training import acceptance, backbone, drafter, held_out
 from training.acceptance import DraftModel, Measurement
@@ -20,8 +20,8 @@ from training.drafter import Frozen, without_prefix
 CONFIGS = {"mini": MINI, "smoke": SMOKE}
 
 
-def parse() -> argparse.Namespace:
-    """Read the arguments."""
+def parse(options: list[str] | None) -> argparse.Namespace:
+    """Read the options; none are those of the command line."""
     parser = argparse.ArgumentParser(description="Train the mini model.")
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--out", type=Path, default=Path("out"))
@@ -32,9 +32,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=635, help="training of the backbone")
     parser.add_argument("--draft-seconds", type=float, default=285, help="training of the drafter")
     parser.add_argument("--steps", type=int, help="steps of each stage, instead of seconds")
+    parser.add_argument("--rising", type=int, default=150, help="steps in which rates rise")
+    parser.add_argument("--draft-rising", type=int, default=60)
     parser.add_argument("--pool", type=int, default=POOL_BATCHES, help="batches shuffled together")
     parser.add_argument("--new-tokens", type=int, default=128, help="0 measures no acceptance")
-    return parser.parse_args()
+    return parser.parse_args(options)
 
 
 def measure(
@@ -58,26 +60,28 @@ def run(arguments: argparse.Namespace, config: Config) -> None:
     hasher = Hasher(config, data.token_map, data.compressed_vocab)
     ropes = tuple(rope_table(config, length + 8, long_range) for long_range in (False, True))
     exact = tuple((cos[:length].contiguous(), sin[:length].contiguous()) for cos, sin in ropes)
-    budget = Budget(arguments.seconds, arguments.steps)
+    budget = Budget(arguments.seconds, arguments.rising, arguments.steps)
     trained = backbone.train(source, hasher, exact, budget, config)
     masters, bias = trained.trainer.exported(), trained.bias.cpu()
     write_shards(arguments.out / "backbone", export_main(masters, bias, config))
     frozen = Frozen(trained, hasher, exact, config)
     held_out.losses(frozen, data.held_out, batch, length)
-    budget = Budget(arguments.draft_seconds, arguments.steps, warm_up=4)
+    rising = arguments.draft_rising
+    budget = Budget(arguments.draft_seconds, rising, arguments.steps, compile_steps=4)
     trainer, draft_bias = drafter.train(source, frozen, ropes, budget, arguments.anchors)
     tensors = export(masters | trainer.exported(), bias, draft_bias.cpu(), config)
     size = write_shards(arguments.out, tensors)
     write_config(arguments.out, config, data.compressed_vocab)
+    write_generation_config(arguments.out)
     log(f"exported {len(tensors)} tensors, {size / 1e6:.1f} MB, to {arguments.out}")
     if arguments.new_tokens:
         weights = without_prefix(trainer.weights, "draft_")
         measure(arguments, frozen, DraftModel(weights, draft_bias, ropes[0]), data.held_out)
 
 
-def main() -> None:
-    """Read the arguments and run."""
-    arguments = parse()
+def main(options: list[str] | None = None) -> None:
+    """Read the options and run."""
+    arguments = parse(options)
     log(f"training on {DEVICE}")
     run(arguments, CONFIGS[arguments.config])
 
