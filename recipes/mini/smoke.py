@@ -22,8 +22,9 @@ from training.data import DOMAINS
 import tokenizer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-TEXTS = ("README.md", "docs/architecture.md", "docs/decisions.md")
-PROMPT = "Tokenfare serves"
+# Texts that do not change, so that every run trains the same model.
+TEXTS = ("LICENSE-APACHE", "LICENSE-MIT")
+PROMPT = "the copyright owner"
 PIECE = 300
 NEW_TOKENS = 24
 # Below this lead, rounding decides between two tokens.
