@@ -50,6 +50,9 @@ fn the_golden_completion_is_read() {
 #[case::no_answer("r</think>", Channel::Reasoning, "r", "")]
 #[case::tags_in_content("a</think><think>", Channel::Content, "", "a</think><think>")]
 #[case::look_alikes("\n\n<|DSML| calls>", Channel::Content, "", "\n\n<|DSML| calls>")]
+#[case::half_a_mark("a\n\n<", Channel::Content, "", "a")]
+#[case::more_of_a_mark("a <｜DS<｜end▁of▁sentence｜>", Channel::Content, "", "a ")]
+#[case::a_bracket("a <", Channel::Content, "", "a <")]
 fn text_without_calls(
     #[case] text: &str,
     #[case] start: Channel,
@@ -78,7 +81,7 @@ fn values_keep_their_kind() {
 #[case(
     "\n\n<｜DSML｜ calls>\n</｜DSML｜ calls>",
     Channel::Content,
-    "byte 21: expected \"<｜DSML｜ invoke name=\\\"\", found \"</｜DSML｜ calls>\""
+    "byte 21: expected \"<｜DSML｜\", found \"</｜DSML｜ calls>\""
 )]
 #[case(
     "\n\n<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"f",
@@ -103,17 +106,33 @@ fn values_keep_their_kind() {
 #[case(
     "\n\n<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"f\">\nfree text",
     Channel::Content,
-    "byte 50: expected \"<｜DSML｜ parameter name=\\\"\", found \"free text\""
+    "byte 50: expected \"<｜DSML｜\", found \"free text\""
 )]
 #[case(
     "\n\n<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"f\">\n\n</｜DSML｜ invoke>\n",
     Channel::Content,
-    "byte 72: expected \"<｜DSML｜ invoke name=\\\"\", found \"\""
+    "byte 72: expected \"<｜DSML｜\", found \"\""
 )]
 #[case(
     "\n\n<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"f\">\n\n</｜DSML｜ invoke>\n</｜DSML｜ calls> and more",
     Channel::Content,
     "byte 91: expected \"the end\", found \" and more\""
+)]
+#[case(
+    "a <｜DSML｜ invoke name=\"f\">",
+    Channel::Content,
+    "byte 13: expected \" calls>\", found \" invoke name=\\\"f\\\">\""
+)]
+#[case("a</｜DSML｜ calls>", Channel::Content, "byte 1: expected \"<｜DSML｜\", found \"</｜DSML｜ calls>\"")]
+#[case(
+    "<｜DSML｜ calls><｜DSML｜ invoke name=\"f\"><｜DSML｜ parameter name=\"a\" string=\"true\">x<｜DSML｜",
+    Channel::Content,
+    "byte 91: expected \"</｜DSML｜\", found \"x<｜DSML｜\""
+)]
+#[case(
+    "<｜DSML｜ calls><｜DSML｜ invoke name=\"f\"><｜DSML｜ parameter name=\"a\" string=\"true\">x</｜DSML｜ invoke>",
+    Channel::Content,
+    "byte 104: expected \" parameter>\", found \" invoke>\""
 )]
 fn other_forms_are_refused(#[case] text: &str, #[case] start: Channel, #[case] message: &str) {
     let error: CompletionError = parse(text, start).unwrap_err();

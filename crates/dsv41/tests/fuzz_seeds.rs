@@ -5,8 +5,10 @@
 use std::fs;
 use std::path::Path;
 
+use tokenfare_dsv41::chat::CallStream;
 use tokenfare_dsv41::checkpoint::parse_header;
 use tokenfare_dsv41::config;
+use tokenfare_lanes::Piece;
 
 /// Changes of each seed.
 const ROUNDS: u64 = 500;
@@ -90,4 +92,37 @@ fn configurations_are_read_or_refused() {
     let (seeds, changed) = run("config", |bytes| config::parse(bytes).is_ok());
     assert_eq!(seeds, ["mini", "no_compression", "no_drafter", "no_engram", "no_vision", "release", "tiny"]);
     assert!(changed > 0, "some changes keep a configuration valid");
+}
+
+/// Content, then each call as `name arguments`, with a dot where it is complete.
+fn read_calls<'a>(parts: impl Iterator<Item = &'a [char]>) -> Vec<String> {
+    let (mut stream, mut pieces) = (CallStream::default(), Vec::new());
+    for part in parts {
+        stream.push(&part.iter().collect::<String>(), &mut pieces);
+    }
+    stream.finish(&mut pieces);
+    let mut read = vec![String::new()];
+    for piece in pieces {
+        let last = read.len() - 1;
+        match piece {
+            Piece::Text { text, .. } => read[0] += &text,
+            Piece::Call(name) => read.push(format!("{name} ")),
+            Piece::Arguments(json) => read[last] += &json,
+            Piece::CallEnd => read[last] += ".",
+        }
+    }
+    read
+}
+
+#[test]
+fn calls_are_read_alike_in_any_parts() {
+    let (seeds, changed) = run("calls", |bytes| {
+        let Some((size, text)) = bytes.split_first() else { return false };
+        let text: Vec<char> = String::from_utf8_lossy(text).chars().collect();
+        let whole = read_calls(std::iter::once(&text[..]));
+        assert_eq!(read_calls(text.chunks(usize::from(*size).max(1))), whole);
+        whole[1..].iter().any(|call| call.ends_with('.'))
+    });
+    assert_eq!(seeds, ["no_wrapper", "text_after", "two_calls"]);
+    assert!(changed > 0, "some changes keep a call complete");
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
-use tokenfare_dsv41::reply::{ReplyText, StopStrings};
+use tokenfare_dsv41::reply::{MostCalls, ReplyText, StopStrings};
 use tokenfare_dsv41::tokenizer::{Control, Tokenizer};
 use tokenfare_lanes::{Channel, Piece, Text, TextEnd};
 
@@ -26,7 +26,7 @@ fn completion(strings: &[&str]) -> ReplyText {
 }
 
 fn chat(channel: Channel, strings: &[&str]) -> ReplyText {
-    ReplyText::chat(MINI.clone(), channel, stops(strings))
+    ReplyText::chat(MINI.clone(), channel, stops(strings), MostCalls::Any)
 }
 
 /// Ids of text in which control tokens are control.
@@ -50,10 +50,11 @@ struct Shown {
 impl Shown {
     fn add(&mut self, pieces: Vec<Piece>) {
         for piece in pieces {
-            assert!(!piece.text.is_empty());
-            match piece.channel {
-                Channel::Reasoning => self.reasoning.push_str(&piece.text),
-                Channel::Content => self.content.push_str(&piece.text),
+            let Piece::Text { channel, text } = piece else { panic!("a call: {piece:?}") };
+            assert!(!text.is_empty());
+            match channel {
+                Channel::Reasoning => self.reasoning.push_str(&text),
+                Channel::Content => self.content.push_str(&text),
             }
         }
     }
@@ -130,7 +131,11 @@ fn a_character_over_several_tokens_appears_whole() {
     let mut reply = completion(&[]);
     let texts: Vec<String> = "a€b"
         .bytes()
-        .map(|b| reply.push(byte_token(b), false).pieces.into_iter().map(|piece| piece.text).collect())
+        .map(|b| {
+            let mut shown = Shown::default();
+            shown.add(reply.push(byte_token(b), false).pieces);
+            shown.content
+        })
         .collect();
     assert_eq!(texts, ["a", "", "", "€", "b"]);
 }
@@ -188,7 +193,7 @@ fn held_back_text_is_released_at_the_end() {
 fn no_rule_applies_to_the_next_token() {
     let mut reply = chat(Channel::Content, &[]);
     let mut allowed = [u32::MAX; 256];
-    assert!(!reply.mask(&mut allowed));
+    assert_eq!(reply.mask(&mut allowed), Ok(false));
     assert_eq!(allowed, [u32::MAX; 256]);
     assert_eq!(reply.admits(&[1, 2, 3]), 3);
 }

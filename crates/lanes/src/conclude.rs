@@ -1,12 +1,12 @@
 //! What a verified window commits.
 
-use crate::generation::{Drawer, Generation, NoToken};
+use crate::generation::{Drawer, Generation};
 use crate::{Finish, TokenEvent};
 
 /// The outcome of one stream's window.
 #[derive(Debug)]
 pub(crate) struct Conclusion {
-    /// Committed tokens, at least one.
+    /// Committed tokens; none only if the reply failed at its first.
     pub(crate) tokens: Vec<TokenEvent>,
     /// Tokens of the window after the pending one that equalled the target's choices.
     pub(crate) accepted: usize,
@@ -23,17 +23,24 @@ impl Conclusion {
 
 /// Follows `window` (the pending token, then drafts) as long as each draft equals the target's choice at the row before
 /// it, and ends where serial decoding would end. `row(r)` gives the logits of row `r`, `position` is that of the
-/// pending token. Only rows on the accepted path are drawn.
+/// pending token. Only rows on the accepted path are drawn. A token that cannot be decided fails the reply after those
+/// before it, as it would serially.
 pub(crate) fn conclude<'a>(
     generation: &mut Generation,
     window: &[u32],
     position: usize,
     row: impl Fn(usize) -> &'a [f32],
     drawer: &mut Drawer,
-) -> Result<Conclusion, NoToken> {
+) -> Conclusion {
     let mut done = Conclusion { tokens: Vec::with_capacity(window.len()), accepted: 0, finish: None };
     for r in 0..window.len() {
-        let id = generation.choose(row(r), position + r + 1, drawer)?;
+        let id = match generation.choose(row(r), position + r + 1, drawer) {
+            Ok(id) => id,
+            Err(error) => {
+                done.finish = Some(Finish::Failed(error.to_string()));
+                break;
+            }
+        };
         let (token, finish) = generation.commit(id, row(r));
         done.tokens.push(token);
         done.finish = finish;
@@ -43,5 +50,5 @@ pub(crate) fn conclude<'a>(
             break;
         }
     }
-    Ok(done)
+    done
 }

@@ -1,18 +1,22 @@
 //! One reply as it grows, token by token.
 
 use crate::sampling::LogSoftmax;
-use crate::{Finish, Piece, Sampler, Sampling, Text, ThinkingBudget, TokenEvent};
+use crate::{Finish, GrammarError, Piece, Sampler, Sampling, Text, ThinkingBudget, TokenEvent};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
 /// [`Generation::token_sha256`] of a reply without tokens.
 pub(crate) const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// The grammar left no token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the grammar allows no token at position {position}")]
-pub(crate) struct NoToken {
-    position: usize,
+/// Why no token could be decided.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Undecided {
+    /// The grammar left no token.
+    #[error("the grammar allows no token at position {position}")]
+    NoToken { position: usize },
+    /// The grammar cannot go on.
+    #[error(transparent)]
+    Grammar(#[from] GrammarError),
 }
 
 /// Working memory of draws.
@@ -131,16 +135,16 @@ impl Generation {
         logits: &[f32],
         position: usize,
         drawer: &mut Drawer,
-    ) -> Result<u32, NoToken> {
+    ) -> Result<u32, Undecided> {
         if let Some(id) = self.forced() {
             return Ok(id);
         }
-        self.masked = self.text.mask(drawer.allow_all());
+        self.masked = self.text.mask(drawer.allow_all())?;
         if !self.masked {
             return Ok(drawer.sampler.draw(logits, &self.sampling, position, None));
         }
         if drawer.allowed.iter().all(|&word| word == 0) {
-            return Err(NoToken { position });
+            return Err(Undecided::NoToken { position });
         }
         Ok(drawer.sampler.draw(logits, &self.sampling, position, Some(&drawer.allowed)))
     }

@@ -116,40 +116,35 @@ impl<M: Target + Drafter> Engine<M> {
             stream.held = Held::default();
             self.served += 1;
             stream.last_served = self.served;
-            let end =
-                match conclude(&mut stream.generation, &window.tokens, window.start, row, &mut self.drawer) {
-                    Ok(done) => {
-                        let cut = done.is_cut(rows);
-                        let accepted = done.accepted.min(window.drafted);
-                        let committed = done.tokens.len();
-                        let next = done.tokens[0].id;
-                        stream.history.extend(done.tokens.iter().map(|t| t.id));
-                        stream.count_round(window.source, window.drafted, accepted);
-                        stream.delivered(now);
-                        stream.client.send(Event::Tokens(done.tokens));
-                        count_round(&mut round, window, accepted, committed);
-                        // A reply that ends inside its drafts says nothing about the draft after its end.
-                        if !cut {
-                            outcomes.push(Outcome { slot: window.slot, accepted, committed, next });
-                        }
-                        if let Some(observer) = &mut self.observer {
-                            observer.commit(&WindowCommit {
-                                round: self.round,
-                                at: now,
-                                slot: window.slot,
-                                rows,
-                                kept: committed,
-                                drafted: window.drafted,
-                                finished: done.finish.is_some(),
-                                generated: stream.generation.count(),
-                                max_new: stream.generation.max_new,
-                            });
-                        }
-                        done.finish
-                    }
-                    Err(error) => Some(Finish::Failed(error.to_string())),
-                };
-            ends.push(end);
+            let done = conclude(&mut stream.generation, &window.tokens, window.start, row, &mut self.drawer);
+            if let Some(next) = done.tokens.first().map(|t| t.id) {
+                let cut = done.is_cut(rows);
+                let accepted = done.accepted.min(window.drafted);
+                let committed = done.tokens.len();
+                stream.history.extend(done.tokens.iter().map(|t| t.id));
+                stream.count_round(window.source, window.drafted, accepted);
+                stream.delivered(now);
+                stream.client.send(Event::Tokens(done.tokens));
+                count_round(&mut round, window, accepted, committed);
+                // A reply that ends inside its drafts says nothing about the draft after its end.
+                if !cut {
+                    outcomes.push(Outcome { slot: window.slot, accepted, committed, next });
+                }
+                if let Some(observer) = &mut self.observer {
+                    observer.commit(&WindowCommit {
+                        round: self.round,
+                        at: now,
+                        slot: window.slot,
+                        rows,
+                        kept: committed,
+                        drafted: window.drafted,
+                        finished: done.finish.is_some(),
+                        generated: stream.generation.count(),
+                        max_new: stream.generation.max_new,
+                    });
+                }
+            }
+            ends.push(done.finish);
         }
         self.depth.observe(&plan.priced, &outcomes);
         self.shared.stats().add_round(&round);

@@ -1,5 +1,7 @@
 //! What a reply's tokens mean as text. The model family implements it; lanes call it token by token.
 
+use crate::GrammarError;
+
 /// Which part of a reply a piece of text belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Channel {
@@ -10,13 +12,34 @@ pub enum Channel {
     Reasoning,
 }
 
-/// Text that is safe to show: complete UTF-8, and no part of a stop string that may still complete.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Piece {
-    /// Part of the reply.
-    pub channel: Channel,
-    /// The text, never empty.
-    pub text: String,
+/// What a reply shows next: complete UTF-8, no part of a stop string that may still complete, no markup of tool calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// Text of a channel, never empty.
+    Text {
+        /// Part of the reply.
+        channel: Channel,
+        /// The text.
+        text: String,
+    },
+    /// A tool call begins; the tool's name is complete.
+    Call(String),
+    /// More of the arguments of the call begun last, never empty. Together they are the text of one JSON object.
+    Arguments(String),
+    /// The call begun last is complete. A call without it was broken off and must not be acted on.
+    CallEnd,
+}
+
+impl Piece {
+    /// Text of the answer.
+    pub fn content(text: impl Into<String>) -> Self {
+        Self::Text { channel: Channel::Content, text: text.into() }
+    }
+
+    /// Text of the reasoning.
+    pub fn reasoning(text: impl Into<String>) -> Self {
+        Self::Text { channel: Channel::Reasoning, text: text.into() }
+    }
 }
 
 /// Why a reply's text ended.
@@ -26,6 +49,8 @@ pub enum TextEnd {
     StopString(String),
     /// The grammar is complete.
     Grammar,
+    /// The one tool call that the request allows is complete.
+    Call,
 }
 
 /// What one committed token did.
@@ -53,7 +78,10 @@ pub trait Text: Send {
 
     /// Clears `allowed` bits (token `t` is bit `t % 32` of word `t / 32`) of tokens that cannot come next.
     /// Returns whether any rule applies; `false` leaves `allowed` untouched.
-    fn mask(&mut self, allowed: &mut [u32]) -> bool;
+    ///
+    /// # Errors
+    /// The grammar cannot go on. The reply fails at this token, however rounds group it.
+    fn mask(&mut self, allowed: &mut [u32]) -> Result<bool, GrammarError>;
 
     /// How many of `drafts`, from the first, could come next in this order. Leaves the state unchanged.
     fn admits(&mut self, drafts: &[u32]) -> usize;
@@ -73,8 +101,8 @@ impl Text for NoText {
     fn reasoning(&self) -> bool {
         false
     }
-    fn mask(&mut self, _allowed: &mut [u32]) -> bool {
-        false
+    fn mask(&mut self, _allowed: &mut [u32]) -> Result<bool, GrammarError> {
+        Ok(false)
     }
     fn admits(&mut self, drafts: &[u32]) -> usize {
         drafts.len()

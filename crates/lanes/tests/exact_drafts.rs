@@ -4,7 +4,7 @@ mod common;
 
 use common::{filtered, prompt, request, sampled, warm};
 use std::cell::RefCell;
-use tokenfare_lanes::testkit::{Breadth, FakeConfig, FakeModel, Grammar, Probe, Repeat, Words, exactness};
+use tokenfare_lanes::testkit::{Bound, Breadth, FakeConfig, FakeModel, Probe, Repeat, Words, exactness};
 use tokenfare_lanes::testkit::{Compared, Workload};
 use tokenfare_lanes::{Request, Sampling, TargetInfo, ThinkingBudget};
 
@@ -39,7 +39,7 @@ fn workload() -> Workload {
     }));
     requests.push(Box::new(|| {
         let mut r = sampled(prompt(12, 17), 50, filtered(0), Some(8));
-        r.text = Box::new(Words::bound(Grammar { modulus: 3, len: 33 }));
+        r.text = Box::new(Words::bound(Bound::new(3, 33)));
         r
     }));
     requests.push(Box::new(|| {

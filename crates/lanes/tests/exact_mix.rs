@@ -5,7 +5,7 @@ mod common;
 use common::{config, filtered, prompt, sampled, serial, start, submit, warm};
 use proptest::prelude::*;
 use std::collections::HashMap;
-use tokenfare_lanes::testkit::{Call, FakeConfig, Fault, Grammar, RandomDepth, Repeat, Words, collect};
+use tokenfare_lanes::testkit::{Bound, Call, FakeConfig, Fault, RandomDepth, Repeat, Words, collect};
 use tokenfare_lanes::{Finish, LanesConfig, Reply, Report, Request, Sampling, TargetInfo, ThinkingBudget};
 use tokenfare_pricing::{DepthConfig, Joint, Rule, Skip};
 
@@ -60,7 +60,7 @@ impl Plan {
                 request.text = Box::new(Words::thinking(38, 39));
                 request.thinking = Some(ThinkingBudget { tokens: 7, close: 39 });
             }
-            4 => request.text = Box::new(Words::bound(Grammar { modulus: 4, len: 23 })),
+            4 => request.text = Box::new(Words::bound(Bound::new(4, 23))),
             _ => {}
         }
         request

@@ -4,7 +4,7 @@ mod common;
 
 use common::{always_right, assert_same, config, fixed_depth, prompt, sampled, serial, start, warm};
 use rstest::rstest;
-use tokenfare_lanes::testkit::{Collected, Grammar, Words, run};
+use tokenfare_lanes::testkit::{Bound, Collected, Words, run};
 use tokenfare_lanes::{Finish, Lanes, LanesHandle, Report, Request, Sampling, TextEnd, ThinkingBudget};
 
 /// Longest reply; commits of six tokens begin at 1, 7 and 13.
@@ -81,7 +81,7 @@ fn exact_ends_at_every_offset_of_a_draft_commit(#[case] sampling: Sampling) {
             assert_eq!(cut.finish, Some(Finish::Text(TextEnd::StopString(stop.to_owned()))));
         }
 
-        let bound = || Words::bound(Grammar { modulus: 3, len: n + 1 });
+        let bound = || Words::bound(Bound::new(3, n + 1));
         let grammar = served(&handles, &|| Request { text: Box::new(bound()), ..plain(&sampling) });
         assert_eq!((grammar.ids.len(), grammar.finish), (n + 1, Some(Finish::Text(TextEnd::Grammar))));
         assert!(grammar.ids.iter().enumerate().all(|(i, &id)| !(id as usize + i).is_multiple_of(3)));
@@ -130,7 +130,7 @@ fn a_grammar_that_allows_nothing_fails_its_request_alone() {
     let (lanes, probe) = start(always_right(), config());
     let handle = lanes.handle();
     let mut stuck = plain(&Sampling::greedy());
-    stuck.text = Box::new(Words::bound(Grammar { modulus: 1, len: 5 }));
+    stuck.text = Box::new(Words::bound(Bound::new(1, 5)));
     let neighbour = common::submit(&handle, plain(&warm(0)));
     let stuck = run(&handle, stuck);
     assert_eq!(stuck.finish, Some(Finish::Failed("the grammar allows no token at position 9".into())));

@@ -3,74 +3,23 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use serde_json::{Map, Value, json};
-use tokenfare_lanes::{Channel, Event, Report, TokenLogprob, Validated};
+use serde_json::{Value, json};
+use tokenfare_lanes::{Event, Piece, Report, TokenLogprob};
 
+use crate::answer::Asked;
 use crate::fields::{Fields, mismatch};
 use crate::generation::{Defaults, Generation};
-use crate::reply::{Collected, add_receipt, finish_reason, usage};
+use crate::messages::messages;
+use crate::reply::{Collected, Events, ReplyEvent, add_receipt, usage};
 use crate::serve::{Body, Shared, apart, stamp};
 use crate::stream::{self, Chunks, Usage};
-use crate::{ApiError, Chat, Dialect, Prompt, Server};
+use crate::tools::Tools;
+use crate::turn::{Prepared, Thinking, Turn};
+use crate::{ApiError, Dialect};
 
-const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "latest_reminder"];
 const MOST_TOP_LOGPROBS: i64 = 20;
 
-fn text_content(field: &str, content: &Value) -> Result<String, ApiError> {
-    match content {
-        Value::String(text) => Ok(text.clone()),
-        Value::Array(parts) => {
-            let mut texts = Vec::with_capacity(parts.len());
-            for (i, part) in parts.iter().enumerate() {
-                let at = format!("{field}[{i}]");
-                match (part.get("type").and_then(Value::as_str), part.get("text").and_then(Value::as_str)) {
-                    (Some("text"), Some(text)) => texts.push(text),
-                    (Some("text"), None) => {
-                        return Err(ApiError::field(format!("{at}.text"), "expected a string"));
-                    }
-                    (Some(kind), _) => {
-                        return Err(ApiError::field(
-                            format!("{at}.type"),
-                            format!("expected text, found {kind:?}"),
-                        ));
-                    }
-                    (None, _) => return Err(ApiError::field(format!("{at}.type"), "missing")),
-                }
-            }
-            Ok(texts.join("\n\n"))
-        }
-        other => Err(mismatch(field, "a string or an array of text parts", other)),
-    }
-}
-
-fn message(index: usize, value: &Value) -> Result<Value, ApiError> {
-    let at = |name: &str| format!("messages[{index}].{name}");
-    let Value::Object(map) = value else {
-        return Err(mismatch(&format!("messages[{index}]"), "an object", value));
-    };
-    let role = match map.get("role") {
-        Some(Value::String(role)) if ROLES.contains(&role.as_str()) => role.as_str(),
-        Some(Value::String(role)) => {
-            return Err(ApiError::field(
-                at("role"),
-                format!("expected one of {}, found {role:?}", ROLES.join(", ")),
-            ));
-        }
-        Some(other) => return Err(mismatch(&at("role"), "a string", other)),
-        None => return Err(ApiError::field(at("role"), "missing")),
-    };
-    let mut out: Map<String, Value> = map.clone();
-    out.insert("role".into(), json!(if role == "developer" { "system" } else { role }));
-    let content = match map.get("content").filter(|c| !c.is_null()) {
-        Some(content) => text_content(&at("content"), content)?,
-        None if role == "assistant" => String::new(),
-        None => return Err(ApiError::field(at("content"), "missing")),
-    };
-    out.insert("content".into(), json!(content));
-    Ok(Value::Object(out))
-}
-
-fn thinking(fields: &Fields<'_>, default: bool) -> Result<bool, ApiError> {
+fn thinking(fields: &Fields<'_>) -> Result<Thinking, ApiError> {
     let template = fields.object("chat_template_kwargs")?;
     let in_template = |name| template.map(|t| t.flag(name)).transpose().map(Option::flatten);
     let own = match fields.get("thinking") {
@@ -83,24 +32,32 @@ fn thinking(fields: &Fields<'_>, default: bool) -> Result<bool, ApiError> {
         },
         Some(other) => return Err(mismatch("thinking", "true, false or {\"type\": ...}", other)),
     };
-    Ok(own.or(in_template("enable_thinking")?).or(in_template("thinking")?).unwrap_or(default))
+    let effort = fields.get("reasoning_effort").or_else(|| template.and_then(|t| t.get("reasoning_effort")));
+    Ok(Thinking {
+        on: own.or(in_template("enable_thinking")?).or(in_template("thinking")?),
+        effort: effort.cloned(),
+    })
 }
 
-fn parse_chat(fields: &Fields<'_>, defaults: &Defaults) -> Result<Chat, ApiError> {
-    let Value::Array(list) = fields.require("messages")? else {
-        return Err(mismatch("messages", "an array", fields.require("messages")?));
-    };
-    if list.is_empty() {
-        return Err(ApiError::field("messages", "expected at least one message"));
+/// A body as a turn, and whether the reply shows its token ids.
+fn parse(body: &Value, defaults: &Defaults) -> Result<(Turn, bool), ApiError> {
+    let fields = Fields::of(body)?;
+    let generation = Generation::parse(&fields, defaults)?;
+    let messages = messages(&fields)?;
+    let top = fields.integer("top_logprobs", 0..=MOST_TOP_LOGPROBS)?;
+    let wanted = fields.flag("logprobs")?.unwrap_or(false);
+    if top.is_some() && !wanted {
+        return Err(ApiError::field("top_logprobs", "expected logprobs: true beside it"));
     }
-    let messages = list.iter().enumerate().map(|(i, m)| message(i, m)).collect::<Result<_, _>>()?;
-    let template = fields.object("chat_template_kwargs")?;
-    let effort = fields.get("reasoning_effort").or_else(|| template.and_then(|t| t.get("reasoning_effort")));
-    Ok(Chat {
+    let turn = Turn {
         messages,
-        thinking: thinking(fields, defaults.thinking)?,
-        effort: effort.or(defaults.effort.as_ref()).cloned(),
-    })
+        tools: Tools::parse(&fields)?,
+        asked: Asked::parse(&fields)?,
+        thinking: thinking(&fields)?,
+        generation,
+        report: Report { logprobs: wanted.then_some(top.unwrap_or(0) as usize), prompt_logprobs: None },
+    };
+    Ok((turn, fields.flag("return_token_ids")?.unwrap_or(false)))
 }
 
 fn entry(dialect: &dyn Dialect, id: u32, logprob: f32) -> Value {
@@ -120,9 +77,21 @@ fn logprobs(dialect: &dyn Dialect, list: &[TokenLogprob]) -> Value {
     json!({"content": content})
 }
 
+/// A call's beginning, as a message or a chunk has it.
+fn call(tools: &Tools, id: &str, written: &str, arguments: &str) -> Value {
+    let (name, namespace) = tools.known(written);
+    let mut call = json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
+    if let Some(namespace) = namespace {
+        call["namespace"] = json!(namespace);
+    }
+    call
+}
+
 struct ChatChunks {
     frame: Value,
     shared: Shared,
+    tools: Tools,
+    replies: Vec<Events>,
     opened: Vec<bool>,
     with_ids: bool,
 }
@@ -134,15 +103,35 @@ impl ChatChunks {
             json!([{"index": choice, "delta": delta, "logprobs": null, "finish_reason": finish}]);
         chunk
     }
+
+    /// The delta of an event; the end of a call has none.
+    fn delta(&self, event: &ReplyEvent) -> Option<Value> {
+        Some(match event {
+            ReplyEvent::Content(text) => json!({"content": text}),
+            ReplyEvent::Reasoning(text) => json!({"reasoning_content": text}),
+            ReplyEvent::CallStart { index, id, name } => {
+                let mut call = call(&self.tools, id, name, "");
+                call["index"] = json!(index);
+                json!({"tool_calls": [call]})
+            }
+            ReplyEvent::Arguments { index, json } => {
+                json!({"tool_calls": [{"index": index, "function": {"arguments": json}}]})
+            }
+            ReplyEvent::CallEnd { .. } => return None,
+        })
+    }
+
+    fn pieces(&mut self, choice: usize, pieces: &[Piece]) -> Vec<Value> {
+        let events = pieces.iter().map(|piece| self.replies[choice].piece(piece.clone()));
+        let events: Vec<ReplyEvent> = events.collect();
+        let deltas = events.iter().filter_map(|event| self.delta(event));
+        deltas.map(|delta| self.chunk(choice, delta, None)).collect()
+    }
 }
 
 impl Chunks for ChatChunks {
     fn event(&mut self, choice: usize, event: &Event) -> Result<Vec<Value>, ApiError> {
         let mut chunks = Vec::new();
-        let delta = |channel, text: &str| match channel {
-            Channel::Content => json!({"content": text}),
-            Channel::Reasoning => json!({"reasoning_content": text}),
-        };
         if !std::mem::replace(&mut self.opened[choice], true) {
             chunks.push(self.chunk(choice, json!({"role": "assistant", "content": ""}), None));
         }
@@ -151,9 +140,7 @@ impl Chunks for ChatChunks {
             Event::Tokens(tokens) => {
                 for token in tokens {
                     let first = chunks.len();
-                    for piece in &token.pieces {
-                        chunks.push(self.chunk(choice, delta(piece.channel, &piece.text), None));
-                    }
+                    chunks.extend(self.pieces(choice, &token.pieces));
                     if chunks.len() == first && (token.logprob.is_some() || self.with_ids) {
                         chunks.push(self.chunk(choice, json!({}), None));
                     }
@@ -167,9 +154,9 @@ impl Chunks for ChatChunks {
                 }
             }
             Event::Finished { pieces, reason, .. } => {
-                let reason = finish_reason(reason)?;
-                chunks.extend(pieces.iter().map(|p| self.chunk(choice, delta(p.channel, &p.text), None)));
-                chunks.push(self.chunk(choice, json!({}), Some(reason)));
+                chunks.extend(self.pieces(choice, pieces));
+                let reason = self.replies[choice].end(reason)?;
+                chunks.push(self.chunk(choice, json!({}), Some(reason.word())));
             }
         }
         Ok(chunks)
@@ -184,61 +171,56 @@ impl Chunks for ChatChunks {
     }
 }
 
-/// A request ready for the lanes.
-struct Prepared {
-    generation: Generation,
-    report: Report,
-    with_ids: bool,
-    prompt: Prompt,
-    requests: Vec<Validated>,
-}
-
-fn prepare(server: &Server, body: &Value) -> Result<Prepared, ApiError> {
-    let fields = Fields::of(body)?;
-    let generation = Generation::parse(&fields, &server.defaults)?;
-    let chat = parse_chat(&fields, &server.defaults)?;
-    let top = fields.integer("top_logprobs", 0..=MOST_TOP_LOGPROBS)?;
-    let wanted = fields.flag("logprobs")?.unwrap_or(false);
-    if top.is_some() && !wanted {
-        return Err(ApiError::field("top_logprobs", "expected logprobs: true beside it"));
+/// The message of a collected reply.
+fn message(collected: &Collected, tools: &Tools, reasons: bool) -> Value {
+    let calls = collected.calls.iter().map(|c| call(tools, &c.id, &c.name, &c.arguments));
+    let calls: Vec<Value> = calls.collect();
+    let mut message = json!({"role": "assistant", "content": collected.content});
+    if reasons {
+        message["reasoning_content"] = json!(collected.reasoning);
     }
-    let report = Report { logprobs: wanted.then_some(top.unwrap_or(0) as usize), prompt_logprobs: None };
-    let with_ids = fields.flag("return_token_ids")?.unwrap_or(false);
-    let prompt = server.dialect.encode_chat(&chat)?;
-    let room = server.lanes.info().context.saturating_sub(prompt.ids.len());
-    let max_new = generation.max_tokens.or(server.defaults.max_tokens).unwrap_or(room);
-    let requests = generation.requests(&prompt, max_new, report, server)?;
-    Ok(Prepared { generation, report, with_ids, prompt, requests })
+    if !calls.is_empty() {
+        if collected.content.is_empty() {
+            message["content"] = Value::Null;
+        }
+        message["tool_calls"] = json!(calls);
+    }
+    message
 }
 
 /// The handler.
 pub async fn chat_completions(State(shared): State<Shared>, Body(body): Body) -> Result<Response, ApiError> {
     let server = shared.clone();
-    let Prepared { generation, report, with_ids, prompt, requests } =
-        apart(move || prepare(&server, &body)).await?;
+    let (turn, with_ids, Prepared { prompt, requests }) = apart(move || {
+        let (turn, with_ids) = parse(&body, &server.defaults)?;
+        let prepared = turn.prepare(&server)?;
+        Ok((turn, with_ids, prepared))
+    })
+    .await?;
+    let Turn { generation, report, tools, .. } = turn;
     let mut replies = requests.into_iter().map(|r| shared.lanes.submit(r)).collect::<Result<Vec<_>, _>>()?;
     let (id, created) = stamp("chatcmpl");
+    let stem = id.trim_start_matches("chatcmpl-");
+    let events = |choice: usize| Events::new(format!("{stem}_{choice}"));
     if generation.stream {
         let frame = json!({"id": id, "object": "chat.completion.chunk", "created": created, "model": shared.name, "choices": []});
         let opened = vec![false; replies.len()];
         let closing = if generation.include_usage { Usage::Include } else { Usage::Omit };
-        let chunks = ChatChunks { frame, shared: shared.clone(), opened, with_ids };
+        let events = (0..replies.len()).map(events).collect();
+        let chunks = ChatChunks { frame, shared: shared.clone(), tools, replies: events, opened, with_ids };
         return Ok(stream::respond(replies, chunks, closing, shared.keepalive));
     }
     let mut choices = Vec::with_capacity(replies.len());
     let mut all = Vec::with_capacity(replies.len());
     for (index, reply) in replies.iter_mut().enumerate() {
-        let mut collected = Collected::default();
+        let mut collected = Collected::new(events(index));
         while let Some(event) = reply.next().await {
             collected.take(event);
         }
         let (reason, stats) = collected.finish()?;
-        let mut message = json!({"role": "assistant", "content": collected.content});
-        if prompt.form.reasons() {
-            message["reasoning_content"] = json!(collected.reasoning);
-        }
+        let message = message(&collected, &tools, prompt.form.reasons());
         let mut choice =
-            json!({"index": index, "message": message, "logprobs": null, "finish_reason": reason});
+            json!({"index": index, "message": message, "logprobs": null, "finish_reason": reason.word()});
         if report.logprobs.is_some() {
             choice["logprobs"] = logprobs(&*shared.dialect, &collected.logprobs);
         }

@@ -6,12 +6,13 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use tokenfare_lanes::{Event, Piece, Report, TokenLogprob, Validated};
 
+use crate::answer::Asked;
 use crate::fields::{Fields, mismatch};
-use crate::generation::Generation;
-use crate::reply::{Collected, add_receipt, finish_reason, usage};
+use crate::generation::{Generation, Wanted};
+use crate::reply::{Collected, Events, add_receipt, usage};
 use crate::serve::{Body, Shared, apart, stamp};
 use crate::stream::{self, Chunks, Usage};
-use crate::{ApiError, Dialect, Form, Prompt, Server};
+use crate::{ApiError, Calls, Dialect, Form, Prompt, Server};
 
 const DEFAULT_MAX_TOKENS: usize = 16;
 const MOST_PROMPTS: usize = 64;
@@ -149,7 +150,12 @@ impl CompletionChunks {
 }
 
 fn joined(pieces: &[Piece]) -> String {
-    pieces.iter().map(|p| p.text.as_str()).collect()
+    let text = |piece: &Piece| match piece {
+        Piece::Text { text, .. } => text.clone(),
+        // A raw completion is not told apart: calls are text.
+        Piece::Call(_) | Piece::Arguments(_) | Piece::CallEnd => String::new(),
+    };
+    pieces.iter().map(text).collect()
 }
 
 impl Chunks for CompletionChunks {
@@ -186,8 +192,8 @@ impl Chunks for CompletionChunks {
                 Ok(chunks)
             }
             Event::Finished { pieces, reason, .. } => {
-                let reason = finish_reason(reason)?;
-                Ok(vec![self.chunk(choice, &joined(pieces), None, Some(reason))])
+                let reason = Events::default().end(reason)?;
+                Ok(vec![self.chunk(choice, &joined(pieces), None, Some(reason.word()))])
             }
         }
     }
@@ -231,10 +237,16 @@ fn prepare(server: &Server, body: &Value) -> Result<Prepared, ApiError> {
     let report = Report { logprobs, prompt_logprobs: logprobs.filter(|_| shown.echo) };
     let prompts = prompts(&fields, server)?;
     let max_new = generation.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
+    if fields.get("tools").is_some_and(|tools| *tools != json!([])) {
+        return Err(ApiError::field("tools", "not supported"));
+    }
+    let guide = Asked::parse(&fields)?.map(Asked::guide);
     let mut requests = Vec::new();
     for ids in &prompts {
         let prompt = Prompt { ids: ids.clone(), marks: vec![], form: Form::Raw };
-        requests.extend(generation.requests(&prompt, max_new, report, server)?);
+        let (prompt, guide) = (&prompt, guide.as_ref());
+        let wanted = Wanted { prompt, max_new, report, calls: Calls::Any, guide };
+        requests.extend(generation.requests(&wanted, server)?);
     }
     Ok(Prepared { generation, logprobs: logprobs.is_some(), shown, prompts, requests })
 }
@@ -272,7 +284,8 @@ pub async fn completions(State(shared): State<Shared>, Body(body): Body) -> Resu
         let prompt = &prompts[index / generation.n];
         let mut text = if shown.echo { shared.dialect.decode(prompt) } else { String::new() };
         text.push_str(&collected.content);
-        let mut choice = json!({"index": index, "text": text, "logprobs": null, "finish_reason": reason});
+        let mut choice =
+            json!({"index": index, "text": text, "logprobs": null, "finish_reason": reason.word()});
         if logprobs {
             let mut lists = LogprobLists::new();
             if shown.echo {

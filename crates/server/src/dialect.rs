@@ -1,13 +1,17 @@
 //! What the API needs of a model family.
 
 use serde_json::Value;
-use tokenfare_lanes::{Channel, Text};
+use tokenfare_lanes::{Channel, Grammar, Text};
 
 /// A conversation as the API received it, checked for shape but not for the family's rules.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chat {
     /// Messages in the form of OpenAI's chat completions.
     pub messages: Vec<Value>,
+    /// Tools that the reply may call, in the form of OpenAI's chat completions.
+    pub tools: Vec<Value>,
+    /// A JSON schema that the model is told to answer by.
+    pub schema: Option<Value>,
     /// Whether the reply may reason first.
     pub thinking: bool,
     /// Reasoning effort: a level's name or a number, as the family accepts it.
@@ -42,13 +46,55 @@ impl Form {
     }
 }
 
+/// How many tools a reply may call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Calls {
+    /// None.
+    None,
+    /// One, which ends the reply.
+    One,
+    /// Any number.
+    #[default]
+    Any,
+}
+
+/// What an answer must be.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// A JSON text that the schema describes.
+    JsonSchema(Value),
+    /// A text that matches the regular expression as a whole.
+    Regex(String),
+    /// One of these texts.
+    Choice(Vec<String>),
+    /// A text of the grammar, in Lark's form or in EBNF.
+    Grammar(String),
+}
+
+/// What a reply must be after its reasoning: the answer, or calls of the tools, or either if both are given.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Guide {
+    /// What the reply is guided in.
+    pub form: Form,
+    /// The answer, with the field that asks for it.
+    pub answer: Option<(String, Answer)>,
+    /// Tools in the form of OpenAI's chat completions.
+    pub tools: Vec<Value>,
+    /// How many calls there may be.
+    pub calls: Calls,
+}
+
 /// How a reply's tokens become text.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Default)]
 pub struct ReplyText {
     /// What they mean.
     pub form: Form,
     /// Strings that end the reply.
     pub stop: Vec<String>,
+    /// How many tools it may call.
+    pub calls: Calls,
+    /// What bounds the answer.
+    pub grammar: Option<Box<dyn Grammar>>,
 }
 
 /// A field the family does not accept.
@@ -74,6 +120,9 @@ pub trait Dialect: Send + Sync + 'static {
 
     /// Bytes of a token, which need not be UTF-8 by themselves.
     fn bytes(&self, id: u32) -> &[u8];
+
+    /// What bounds a guided reply. Blocks for the time that a grammar takes to compile, which is bounded.
+    fn grammar(&self, guide: &Guide) -> Result<Box<dyn Grammar>, DialectError>;
 
     /// The text state of one reply.
     fn reply(&self, how: ReplyText) -> Result<Box<dyn Text>, DialectError>;

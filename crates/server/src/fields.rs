@@ -28,6 +28,12 @@ pub fn mismatch(field: &str, expected: &str, found: &Value) -> ApiError {
     ApiError::field(field, format!("expected {expected}, found {}", kind(found)))
 }
 
+/// A refusal of a field of the object `outer`.
+pub fn inside(outer: &str, error: ApiError) -> ApiError {
+    let param = error.param.map(|field| format!("{outer}.{field}"));
+    ApiError { message: format!("{outer}.{}", error.message), param, ..error }
+}
+
 impl<'a> Fields<'a> {
     /// The fields of a body.
     pub fn of(body: &'a Value) -> Result<Self> {

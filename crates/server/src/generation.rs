@@ -1,10 +1,12 @@
 //! The parameters that all generating routes share.
 
 use serde_json::Value;
-use tokenfare_lanes::{Priority, Report, Request, Sampling, ThinkingBudget, Validated, sampling::seed_of};
+use tokenfare_lanes::{
+    Grammar, Priority, Report, Request, Sampling, ThinkingBudget, Validated, sampling::seed_of,
+};
 
 use crate::fields::{Fields, mismatch};
-use crate::{ApiError, Prompt, ReplyText, Server};
+use crate::{ApiError, Calls, Guide, Prompt, ReplyText, Server};
 
 /// What a request gets where it says nothing.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,25 +49,48 @@ const MOST_CHOICES: i64 = 16;
 /// Most stop strings of one request.
 const MOST_STOPS: usize = 16;
 
-/// Parsed parameters of a generating request.
+/// Parsed parameters of a generating request, whatever protocol it came in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Generation {
-    sampling: Sampling,
-    seed: Option<u64>,
+    /// How tokens are drawn; the seed is apart.
+    pub sampling: Sampling,
+    /// Key of the draws; without one it follows from the prompt.
+    pub seed: Option<u64>,
     /// Number of choices.
     pub n: usize,
     /// Most tokens, if given.
     pub max_tokens: Option<usize>,
-    stop: Vec<String>,
-    stop_ids: Vec<u32>,
-    draft: bool,
-    ignore_eos: bool,
-    priority: Priority,
-    thinking_budget: Option<usize>,
+    /// Strings that end the reply.
+    pub stop: Vec<String>,
+    /// Tokens that end the reply beside the family's own.
+    pub stop_ids: Vec<u32>,
+    /// Whether rounds may verify drafts.
+    pub draft: bool,
+    /// Whether the family's own end tokens are run over.
+    pub ignore_eos: bool,
+    /// Queue class.
+    pub priority: Priority,
+    /// Most tokens of the reasoning.
+    pub thinking_budget: Option<usize>,
     /// Whether the reply is streamed.
     pub stream: bool,
     /// Whether a stream ends with a usage event.
     pub include_usage: bool,
+}
+
+/// What a prompt's replies are beside their sampling.
+#[derive(Debug)]
+pub struct Wanted<'a> {
+    /// The prompt.
+    pub prompt: &'a Prompt,
+    /// Most tokens of a reply.
+    pub max_new: usize,
+    /// Values to report.
+    pub report: Report,
+    /// How many tools a reply may call.
+    pub calls: Calls,
+    /// What a reply must be.
+    pub guide: Option<&'a Guide>,
 }
 
 fn token_id(field: &str, value: &Value) -> Result<u32, ApiError> {
@@ -99,14 +124,9 @@ fn stop_strings(fields: &Fields<'_>) -> Result<Vec<String>, ApiError> {
 }
 
 /// Fields of this and related APIs that change a reply and are not served: refused rather than ignored.
-const NOT_SERVED: [&str; 14] = [
-    "tools",
+const NOT_SERVED: [&str; 9] = [
     "functions",
-    "guided_json",
-    "guided_regex",
-    "guided_choice",
-    "guided_grammar",
-    "structured_outputs",
+    "function_call",
     "suffix",
     "bad_words",
     "allowed_token_ids",
@@ -138,11 +158,6 @@ fn refuse_what_is_not_served(fields: &Fields<'_>) -> Result<(), ApiError> {
         if found != neutral {
             return Err(ApiError::field(name, format!("not supported, expected {neutral}, found {found}")));
         }
-    }
-    if let Some(format) = fields.object("response_format")?
-        && let Some(kind) = format.text("type")?.filter(|&kind| kind != "text")
-    {
-        return Err(ApiError::field("response_format.type", format!("expected \"text\", found {kind:?}")));
     }
     Ok(())
 }
@@ -211,20 +226,22 @@ impl Generation {
         })
     }
 
-    /// One validated request a choice; choice `i` draws with seed + `i`.
-    pub fn requests(
-        &self,
-        prompt: &Prompt,
-        max_new: usize,
-        report: Report,
-        server: &Server,
-    ) -> Result<Vec<Validated>, ApiError> {
-        let (dialect, info) = (&*server.dialect, server.lanes.info());
+    /// One validated request a choice; choice `i` draws with seed + `i`. Blocks while a grammar is compiled.
+    pub fn requests(&self, wanted: &Wanted<'_>, server: &Server) -> Result<Vec<Validated>, ApiError> {
+        let (dialect, info, prompt) = (&*server.dialect, server.lanes.info(), wanted.prompt);
         let seed = self.seed.unwrap_or_else(|| seed_of(&prompt.ids, &server.defaults.seed_salt));
+        let request = |text| Request::new(prompt.ids.clone(), wanted.max_new, text);
+        // A prompt that does not fit is told before the time for a grammar is spent.
+        request(Box::new(tokenfare_lanes::NoText)).validate(info)?;
+        let grammar = wanted.guide.map(|guide| dialect.grammar(guide)).transpose()?;
         (0..self.n)
             .map(|choice| {
-                let text = dialect.reply(ReplyText { form: prompt.form, stop: self.stop.clone() })?;
-                let mut request = Request::new(prompt.ids.clone(), max_new, text);
+                let mut request = request(dialect.reply(ReplyText {
+                    form: prompt.form,
+                    stop: self.stop.clone(),
+                    calls: wanted.calls,
+                    grammar: grammar.as_ref().map(|grammar: &Box<dyn Grammar>| grammar.fork()),
+                })?);
                 request.sampling =
                     Sampling { seed: seed.wrapping_add(choice as u64), ..self.sampling.clone() };
                 request.stop_tokens = self.stop_ids.clone();
@@ -233,7 +250,7 @@ impl Generation {
                 }
                 request.draft = self.draft;
                 request.priority = self.priority;
-                request.report = report;
+                request.report = wanted.report;
                 request.marks = prompt.marks.clone();
                 request.thinking = match (self.thinking_budget, dialect.reasoning_close()) {
                     (Some(tokens), Some(close)) if prompt.form.reasons() => {
@@ -267,11 +284,10 @@ mod tests {
     #[case(json!({"seed": 1.5}), "seed: expected a whole number of 64 bits, found a number")]
     #[case(json!({"logit_bias": {"x": 1}}), "logit_bias: expected token ids as keys, found \"x\"")]
     #[case(json!({"logit_bias": {"5": 1, "05": 2}}), "logit_bias: expected token ids as keys, found \"05\"")]
-    #[case(json!({"tools": [{}]}), "tools: not supported")]
-    #[case(json!({"guided_choice": ["a"]}), "guided_choice: not supported")]
+    #[case(json!({"functions": [{}]}), "functions: not supported")]
+    #[case(json!({"bad_words": ["a"]}), "bad_words: not supported")]
     #[case(json!({"frequency_penalty": 0.5}), "frequency_penalty: not supported, expected 0, found 0.5")]
     #[case(json!({"repetition_penalty": 0}), "repetition_penalty: not supported, expected 1, found 0")]
-    #[case(json!({"response_format": {"type": "x"}}), "response_format.type: expected \"text\", found \"x\"")]
     #[case(json!({"stream_options": 3}), "stream_options: expected an object, found a number")]
     #[case(json!({"n": 17}), "n: expected a whole number from 1 to 16, found 17")]
     #[case(json!({"stop_token_ids": [-1]}), "stop_token_ids: expected a token id, found -1")]
@@ -281,8 +297,9 @@ mod tests {
 
     #[test]
     fn absent_fields_take_the_defaults_and_unknown_ones_are_ignored() {
-        let g = parse(json!({"top_k": -1, "whatever": {}, "seed": -1, "tools": [], "presence_penalty": 0}))
-            .unwrap();
+        let g =
+            parse(json!({"top_k": -1, "whatever": {}, "seed": -1, "functions": [], "presence_penalty": 0}))
+                .unwrap();
         assert_eq!(g.sampling, Sampling { temperature: 1.0, ..Sampling::greedy() });
         assert_eq!((g.n, g.max_tokens, g.draft, g.seed), (1, None, true, Some(u64::MAX)));
     }

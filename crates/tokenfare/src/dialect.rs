@@ -1,25 +1,93 @@
 //! The DeepSeek-V4.1 family as the API's dialect.
 
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
-use tokenfare_dsv41::chat::{ChatOptions, Conversation, Effort, Ending, Role, Thinking};
-use tokenfare_dsv41::reply::{self, StopStrings};
+use tokenfare_dsv41::chat::{
+    ChatError, ChatOptions, Conversation, Effort, Ending, Role, Thinking, Tool, call_grammar, parse_tools,
+};
+use tokenfare_dsv41::reply::{self, MostCalls, StopStrings};
 use tokenfare_dsv41::tokenizer::{Control, Special, TextError, Tokenizer};
-use tokenfare_lanes::Text;
-use tokenfare_server::{Chat, Dialect, DialectError, Form, Prompt, ReplyText};
+use tokenfare_grammar::{Compiler, Source, Vocabulary, json_options};
+use tokenfare_lanes::{Grammar, Text};
+use tokenfare_server::{Answer, Calls, Chat, Dialect, DialectError, Form, Guide, Prompt, ReplyText};
 
 /// Prompts and replies by a checkpoint's tokenizer.
 pub struct Dsv41Dialect {
     tokenizer: Arc<Tokenizer>,
     eos: u32,
+    /// Built with the first grammar.
+    compiler: OnceLock<Compiler>,
 }
 
 impl Dsv41Dialect {
     /// The dialect of a tokenizer whose model ends its turns with `eos`.
     pub fn new(tokenizer: Arc<Tokenizer>, eos: u32) -> Self {
-        Self { tokenizer, eos }
+        Self { tokenizer, eos, compiler: OnceLock::new() }
+    }
+
+    fn compile(&self, source: &Source, field: &str) -> Result<Box<dyn Grammar>, DialectError> {
+        let compiler = self.compiler.get_or_init(|| Compiler::new(&self.vocabulary()));
+        compiler.compile(source).map_err(|e| error(field, e))
+    }
+
+    /// The tokens that grammars are over. Special tokens and the tags of a chat are no text.
+    fn vocabulary(&self) -> Vocabulary {
+        let tags =
+            [Control::ThinkOpen, Control::ThinkClose, Control::Dsml].map(|c| self.tokenizer.control(c));
+        let mut vocabulary = Vocabulary::new(self.eos);
+        for id in 0..self.tokenizer.vocab() as u32 {
+            let bytes = self.bytes(id);
+            if self.tokenizer.is_special(id) || tags.contains(&Some(id)) {
+                vocabulary.push_control(&String::from_utf8_lossy(bytes));
+            } else {
+                vocabulary.push(bytes);
+            }
+        }
+        vocabulary
+    }
+
+    /// A grammar of calls of any of `tools`.
+    fn calls(&self, tools: &[&Tool], calls: Calls) -> Result<Source, DialectError> {
+        let dsml = self.tokenizer.require(Control::Dsml).map_err(|e| error("tools", e))?;
+        Ok(Source::Grammar(call_grammar(tools, dsml, most(calls), &json_options)))
+    }
+
+    /// Why a grammar of `tools` does not compile: the first tool that does not by itself, if one does not.
+    fn blame(&self, tools: &[Tool], calls: Calls, whole: DialectError) -> DialectError {
+        for (i, tool) in tools.iter().enumerate() {
+            let field = format!("tools[{i}].function.parameters");
+            if let Err(error) = self.calls(&[tool], calls).and_then(|s| self.compile(&s, &field)) {
+                return error;
+            }
+        }
+        whole
+    }
+}
+
+fn error(field: &str, message: impl ToString) -> DialectError {
+    DialectError { field: field.to_owned(), message: message.to_string() }
+}
+
+fn chat_error(error: ChatError) -> DialectError {
+    DialectError { field: error.path, message: error.problem.to_string() }
+}
+
+fn most(calls: Calls) -> MostCalls {
+    match calls {
+        Calls::None => MostCalls::None,
+        Calls::One => MostCalls::One,
+        Calls::Any => MostCalls::Any,
+    }
+}
+
+fn source(answer: &Answer) -> Source {
+    match answer.clone() {
+        Answer::JsonSchema(schema) => Source::JsonSchema(schema),
+        Answer::Regex(pattern) => Source::Regex(pattern),
+        Answer::Choice(texts) => Source::Choice(texts),
+        Answer::Grammar(text) => Source::Grammar(text),
     }
 }
 
@@ -29,6 +97,7 @@ pub fn effort(value: &Value) -> Result<Effort, DialectError> {
         // Levels that clients of other families send lie between and below this family's own.
         Value::String(word) if word == "minimal" => "25".to_owned(),
         Value::String(word) if word == "medium" => "62".to_owned(),
+        Value::String(word) if word == "xhigh" => "100".to_owned(),
         Value::String(word) => word.clone(),
         other => other.to_string(),
     };
@@ -62,9 +131,13 @@ impl Dialect for Dsv41Dialect {
             }
         };
         let messages = Value::Array(chat.messages.clone());
-        let conversation = Conversation::from_json(&messages)
-            .map_err(|e| DialectError { field: e.path, message: e.problem.to_string() })?;
+        let offered = Value::Array(chat.tools.clone());
+        let conversation = Conversation::from_json(&messages).map_err(chat_error)?;
         check_last(&conversation, chat.messages.len())?;
+        let mut conversation = conversation.with_tools(&offered).map_err(chat_error)?;
+        if let Some(schema) = &chat.schema {
+            conversation = conversation.with_response_format(schema);
+        }
         let prompt = conversation.encode(&ChatOptions { thinking, ..ChatOptions::default() });
         let ids = prompt.ids(&self.tokenizer).map_err(text_error)?;
         // A system message ends where the first user turn opens: later conversations may share it.
@@ -85,13 +158,36 @@ impl Dialect for Dsv41Dialect {
         self.tokenizer.bytes(id).unwrap_or_default()
     }
 
+    fn grammar(&self, guide: &Guide) -> Result<Box<dyn Grammar>, DialectError> {
+        let offered = parse_tools("tools", &Value::Array(guide.tools.clone())).map_err(chat_error)?;
+        let all: Vec<&Tool> = offered.iter().collect();
+        let calls = if all.is_empty() { None } else { Some(self.calls(&all, guide.calls)?) };
+        match (&guide.answer, calls) {
+            (Some((field, answer)), None) => self.compile(&source(answer), field),
+            (None, Some(calls)) => {
+                self.compile(&calls, "tools").map_err(|e| self.blame(&offered, guide.calls, e))
+            }
+            (Some((field, answer)), Some(calls)) => {
+                let either = Source::Any(vec![source(answer), calls]);
+                self.compile(&either, field).map_err(|e| match self.compile(&source(answer), field) {
+                    Err(alone) => alone,
+                    Ok(_) => self.blame(&offered, guide.calls, e),
+                })
+            }
+            (None, None) => Err(error("response_format", "expected a form of the answer or tools")),
+        }
+    }
+
     fn reply(&self, how: ReplyText) -> Result<Box<dyn Text>, DialectError> {
-        let stops = StopStrings::new(how.stop)
-            .map_err(|e| DialectError { field: "stop".to_owned(), message: e.to_string() })?;
+        let stops = StopStrings::new(how.stop).map_err(|e| error("stop", e))?;
         let tokenizer = self.tokenizer.clone();
-        Ok(Box::new(match how.form {
+        let text = match how.form {
             Form::Raw => reply::ReplyText::completion(tokenizer, stops),
-            Form::Chat(channel) => reply::ReplyText::chat(tokenizer, channel, stops),
+            Form::Chat(channel) => reply::ReplyText::chat(tokenizer, channel, stops, most(how.calls)),
+        };
+        Ok(Box::new(match how.grammar {
+            Some(grammar) => text.with_grammar(grammar),
+            None => text,
         }))
     }
 

@@ -1,7 +1,7 @@
 //! What the model wrote, back to reasoning, content and tool calls.
 //!
-//! This reads a complete text. [`crate::reply`] tells reasoning from content token by token; both use the format's
-//! words below.
+//! This reads a complete text. [`crate::reply`] and [`super::calls`] read it as it comes; all use the format's words
+//! below.
 
 use std::fmt::Write;
 
@@ -12,22 +12,25 @@ use super::json::python_json;
 use super::tool::ToolName;
 use crate::tokenizer::Control;
 
-/// Opens the tool calls, after the content.
-pub const CALLS: &str = "\n\n<｜DSML｜ calls>";
-/// Closes the tool calls.
-pub const CALLS_END: &str = "</｜DSML｜ calls>";
-/// Opens a call; its name and [`NAME_END`] follow.
-pub const INVOKE: &str = "<｜DSML｜ invoke name=\"";
-/// Closes a call.
-pub const INVOKE_END: &str = "</｜DSML｜ invoke>";
-/// Opens an argument; its name, [`KIND`], its kind, [`NAME_END`] and its value follow.
-pub const PARAMETER: &str = "<｜DSML｜ parameter name=\"";
+/// The mark that opens a tag; one of [`CALLS`], [`INVOKE`] and [`ARGUMENT`] follows. Up to two line breaks before it
+/// belong to it.
+pub const OPEN: &str = "<｜DSML｜";
+/// The mark that closes a tag; one of [`CALLS`], [`INVOKE_END`] and [`ARGUMENT_END`] follows.
+pub const CLOSE: &str = "</｜DSML｜";
+/// All calls, after either mark.
+pub const CALLS: &str = " calls>";
+/// A call; its name and [`NAME_END`] follow.
+pub const INVOKE: &str = " invoke name=\"";
+/// The end of a call.
+pub const INVOKE_END: &str = " invoke>";
+/// An argument; its name, [`KIND`], its kind, [`NAME_END`] and its value follow.
+pub const ARGUMENT: &str = " parameter name=\"";
+/// The end of an argument.
+pub const ARGUMENT_END: &str = " parameter>";
 /// Between the name of an argument and its kind: `true` for a string, `false` for JSON.
 pub const KIND: &str = "\" string=\"";
 /// Closes an opening tag.
 pub const NAME_END: &str = "\">";
-/// Closes an argument.
-pub const PARAMETER_END: &str = "</｜DSML｜ parameter>";
 
 /// A parsed completion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -86,20 +89,43 @@ pub fn parse(text: &str, start: Channel) -> Result<Completion, CompletionError> 
         let close = Control::ThinkClose.text();
         completion.reasoning = reader.until(close).ok_or(CompletionError::OpenReasoning)?.to_owned();
     }
-    match reader.until(CALLS) {
-        Some(content) => {
-            completion.content = content.to_owned();
+    let ended = reader.rest().split(Control::Eos.text()).next().unwrap_or_default();
+    match find(ended, &[OPEN, CLOSE]) {
+        Ok((at, _)) => {
+            completion.content = ended[..before_tag(&ended[..at])].to_owned();
+            reader.at += at;
+            reader.require(&[OPEN, CALLS])?;
             completion.calls = reader.calls()?;
         }
-        None => {
-            let rest = reader.rest();
-            let content = rest.split(Control::Eos.text()).next().unwrap_or(rest);
-            completion.content = content.to_owned();
-            reader.at += content.len();
+        Err(_) => {
+            completion.content = ended[..whole_text(ended)].to_owned();
+            reader.at += ended.len();
         }
     }
     reader.eat(Control::Eos.text());
     if reader.rest().is_empty() { Ok(completion) } else { Err(reader.unexpected("the end")) }
+}
+
+/// The first of `words` in `text`, or the place from which on one may still come.
+pub(super) fn find<'w>(text: &str, words: &[&'w str]) -> Result<(usize, &'w str), usize> {
+    let found = words.iter().filter_map(|word| Some((text.find(word)?, *word))).min();
+    found.ok_or_else(|| {
+        let may_begin = |end: &str| words.iter().any(|word| word.starts_with(end));
+        text.char_indices().map(|(at, _)| at).find(|&at| may_begin(&text[at..])).unwrap_or(text.len())
+    })
+}
+
+/// Length of `text` without the line breaks, at most two, that belong to the tag after it.
+pub(super) fn before_tag(text: &str) -> usize {
+    (0..2).fold(text, |text, _| text.strip_suffix('\n').unwrap_or(text)).len()
+}
+
+/// Length of `text`, which has no mark, without the half of one at its end. A bracket counts as half a mark after
+/// the line breaks that belong to one.
+pub(super) fn whole_text(text: &str) -> usize {
+    let half = find(text, &[OPEN, CLOSE]).map_or_else(|at| at, |(at, _)| at);
+    let begins = text[half..].contains('｜') || text.ends_with("\n\n<");
+    if begins { before_tag(&text[..half]) } else { text.len() }
 }
 
 /// A place in a completion.
@@ -126,12 +152,21 @@ impl<'a> Reader<'a> {
         Some(before)
     }
 
-    fn require(&mut self, word: &'static str) -> Result<(), CompletionError> {
-        if self.eat(word) { Ok(()) } else { Err(self.unexpected(word)) }
+    /// Passes over `words`, one after the other.
+    fn require(&mut self, words: &[&'static str]) -> Result<(), CompletionError> {
+        words.iter().try_for_each(|word| if self.eat(word) { Ok(()) } else { Err(self.unexpected(word)) })
     }
 
+    /// The text before `word`, which is passed over, with no mark in it.
     fn require_until(&mut self, word: &'static str) -> Result<&'a str, CompletionError> {
-        self.until(word).ok_or_else(|| self.unexpected(word))
+        match find(self.rest(), &[word, OPEN, CLOSE]) {
+            Ok((at, found)) if found == word => {
+                let text = &self.rest()[..at];
+                self.at += at + word.len();
+                Ok(text)
+            }
+            _ => Err(self.unexpected(word)),
+        }
     }
 
     fn unexpected(&self, expected: &'static str) -> CompletionError {
@@ -147,14 +182,15 @@ impl<'a> Reader<'a> {
         let mut calls = Vec::new();
         loop {
             self.skip_lines();
-            if !calls.is_empty() && self.eat(CALLS_END) {
+            if !calls.is_empty() && self.eat(CLOSE) {
+                self.require(&[CALLS])?;
                 return Ok(calls);
             }
-            self.require(INVOKE)?;
+            self.require(&[OPEN, INVOKE])?;
             let at = self.at;
             let name = self.require_until(NAME_END)?;
-            let no_name = || CompletionError::Name { at, name: name.to_owned() };
-            let name = ToolName::split(name).filter(|name| !name.name.is_empty()).ok_or_else(no_name)?;
+            let name =
+                ToolName::written(name).ok_or_else(|| CompletionError::Name { at, name: name.to_owned() })?;
             calls.push(Call { name, arguments: self.arguments()? });
         }
     }
@@ -164,17 +200,19 @@ impl<'a> Reader<'a> {
         let mut arguments = String::from("{");
         loop {
             self.skip_lines();
-            if self.eat(INVOKE_END) {
+            if self.eat(CLOSE) {
+                self.require(&[INVOKE_END])?;
                 return Ok(arguments + "}");
             }
-            self.require(PARAMETER)?;
+            self.require(&[OPEN, ARGUMENT])?;
             let name = self.require_until(KIND)?;
             let is_string = self.eat("true");
             if !is_string {
-                self.require("false")?;
+                self.require(&["false"])?;
             }
-            self.require(NAME_END)?;
-            let value = self.require_until(PARAMETER_END)?;
+            self.require(&[NAME_END])?;
+            let value = self.require_until(CLOSE)?;
+            self.require(&[ARGUMENT_END])?;
             let gap = if arguments.len() > 1 { ", " } else { "" };
             let value = if is_string { json_string(value) } else { value.to_owned() };
             write!(arguments, "{gap}{}: {value}", json_string(name)).expect("a string takes any text");
@@ -182,6 +220,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn json_string(text: &str) -> String {
+/// `text` as a JSON string, in the spelling of [`python_json`].
+pub(super) fn json_string(text: &str) -> String {
     python_json(&Value::from(text))
 }

@@ -20,6 +20,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod call_grammar;
+mod calls;
 pub mod completion;
 mod conversation;
 mod encode;
@@ -31,9 +33,11 @@ mod prompt;
 mod tool;
 mod turns;
 
+pub use call_grammar::call_grammar;
+pub use calls::CallStream;
 pub use conversation::Conversation;
 pub use error::{ChatError, ChatProblem};
 pub use message::{Ending, Message, Part, Role, Task};
 pub use options::{ChatOptions, Effort, EffortError, PastReasoning, Thinking};
 pub use prompt::{Prompt, Segment};
-pub use tool::{Tool, ToolCall, ToolName};
+pub use tool::{Tool, ToolCall, ToolName, parse_tools};

@@ -25,6 +25,11 @@ impl ToolName {
         }
     }
 
+    /// The name that the model wrote in a call: not empty, of printable characters.
+    pub(super) fn written(name: &str) -> Option<Self> {
+        Self::split(name).filter(|split| !split.name.is_empty() && !name.contains(char::is_control))
+    }
+
     /// Splits a name and checks it against a namespace given beside it.
     fn parse(path: &str, name: &str, beside: Option<&str>) -> Result<Self, ChatError> {
         let problem = |namespace: &str| {
@@ -77,8 +82,11 @@ impl Tool {
     }
 }
 
-/// Reads a list of tools.
-pub(super) fn parse_tools(path: &str, value: &Value) -> Result<Vec<Tool>, ChatError> {
+/// Reads a JSON list of tools; `path` names it in errors.
+///
+/// # Errors
+/// The first field that cannot be used, by its path.
+pub fn parse_tools(path: &str, value: &Value) -> Result<Vec<Tool>, ChatError> {
     list(path, "a list of tools", value)?
         .iter()
         .enumerate()

@@ -2,6 +2,17 @@
 
 use crate::{Channel, Event, Finish, LanesHandle, Piece, Reply, ReplyStats, Request, TokenLogprob};
 
+/// A tool call of a reply.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CollectedCall {
+    /// The tool.
+    pub name: String,
+    /// Arguments so far.
+    pub arguments: String,
+    /// Whether it was completed.
+    pub complete: bool,
+}
+
 /// A reply from its first event to its last.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Collected {
@@ -13,6 +24,8 @@ pub struct Collected {
     pub content: String,
     /// Text of the reasoning.
     pub reasoning: String,
+    /// Tool calls in order.
+    pub calls: Vec<CollectedCall>,
     /// Number of `Prefilled` events.
     pub prefilled: usize,
     /// Log-probabilities of the prompt, if asked for.
@@ -26,36 +39,51 @@ pub struct Collected {
 }
 
 /// The part of a reply that the exactness contract covers.
-type Contract<'a> =
-    (&'a [u32], &'a [TokenLogprob], &'a str, &'a str, &'a Option<Finish>, &'a str, [usize; 3], u64);
+#[derive(PartialEq)]
+struct Contract<'a> {
+    ids: &'a [u32],
+    logprobs: &'a [TokenLogprob],
+    texts: [&'a str; 2],
+    calls: &'a [CollectedCall],
+    finish: &'a Option<Finish>,
+    token_sha256: &'a str,
+    counts: [usize; 3],
+    seed: u64,
+}
 
 impl Collected {
-    fn text(&mut self, pieces: Vec<Piece>) {
+    fn take(&mut self, pieces: Vec<Piece>) {
         for piece in pieces {
-            match piece.channel {
-                Channel::Content => self.content += &piece.text,
-                Channel::Reasoning => self.reasoning += &piece.text,
+            match piece {
+                Piece::Text { channel: Channel::Content, text } => self.content += &text,
+                Piece::Text { channel: Channel::Reasoning, text } => self.reasoning += &text,
+                Piece::Call(name) => self.calls.push(CollectedCall { name, ..Default::default() }),
+                Piece::Arguments(json) => self.call(|call| call.arguments += &json),
+                Piece::CallEnd => self.call(|call| call.complete = true),
             }
         }
     }
 
+    fn call(&mut self, change: impl FnOnce(&mut CollectedCall)) {
+        change(self.calls.last_mut().expect("a text begins a call before it goes on with it"));
+    }
+
     fn contract(&self) -> Contract<'_> {
         let s = &self.stats;
-        let counts = [s.prompt_tokens, s.completion_tokens, s.reasoning_tokens];
-        (
-            &self.ids,
-            &self.logprobs,
-            &self.content,
-            &self.reasoning,
-            &self.finish,
-            &s.token_sha256,
-            counts,
-            s.seed,
-        )
+        Contract {
+            ids: &self.ids,
+            logprobs: &self.logprobs,
+            texts: [&self.content, &self.reasoning],
+            calls: &self.calls,
+            finish: &self.finish,
+            token_sha256: &s.token_sha256,
+            counts: [s.prompt_tokens, s.completion_tokens, s.reasoning_tokens],
+            seed: s.seed,
+        }
     }
 
     /// Whether two replies are the same in everything that may not depend on drafts, neighbours, pieces or caches:
-    /// tokens, log-probabilities, text, reason, hash, usage and seed.
+    /// tokens, log-probabilities, text, calls, reason, hash, usage and seed.
     pub fn same_reply(&self, other: &Self) -> bool {
         self.contract() == other.contract()
     }
@@ -75,11 +103,11 @@ pub fn collect(mut reply: Reply) -> Collected {
                 for token in tokens {
                     all.ids.push(token.id);
                     all.logprobs.extend(token.logprob);
-                    all.text(token.pieces);
+                    all.take(token.pieces);
                 }
             }
             Event::Finished { pieces, reason, stats } => {
-                all.text(pieces);
+                all.take(pieces);
                 all.finish = Some(reason);
                 all.stats = *stats;
             }

@@ -7,11 +7,11 @@ mod fake;
 mod probe;
 mod words;
 
-pub use collect::{Collected, collect, run};
+pub use collect::{Collected, CollectedCall, collect, run};
 pub use exactness::{Breadth, Compared, Mismatch, Workload, exactness};
 pub use fake::{FakeConfig, FakeModel, Repeat};
 pub use probe::{Call, Fault, Probe};
-pub use words::{Grammar, Words};
+pub use words::{Bound, Words};
 
 use crate::{Clock, DepthOracle};
 use std::time::Duration;

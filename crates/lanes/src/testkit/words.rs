@@ -1,17 +1,24 @@
-//! Text of a small vocabulary, with stop strings, reasoning and a grammar.
+//! Text of a small vocabulary, with stop strings, reasoning, tool calls and a grammar.
 
-use crate::{Channel, Piece, Step, Text, TextEnd};
+use crate::{Channel, GrammarError, Piece, Step, Text, TextEnd};
 
-/// A rule that depends on all tokens so far.
+/// A rule that depends on all tokens of the answer so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grammar {
+pub struct Bound {
     /// A token may come next when its id plus the number of tokens so far is not divisible by this.
     pub modulus: u32,
     /// Tokens after which the grammar is complete.
     pub len: usize,
+    /// Tokens after which the grammar fails, if it does.
+    pub fails_at: Option<usize>,
 }
 
-impl Grammar {
+impl Bound {
+    /// A rule that ends after `len` tokens.
+    pub fn new(modulus: u32, len: usize) -> Self {
+        Self { modulus, len, fails_at: None }
+    }
+
     fn allows(self, token: u32, count: usize) -> bool {
         !(token as usize + count).is_multiple_of(self.modulus as usize)
     }
@@ -26,8 +33,12 @@ pub struct Words {
     think: Option<(u32, u32)>,
     /// Whether the reply begins inside the reasoning.
     reasoning: bool,
-    /// Bounds what may come.
-    grammar: Option<Grammar>,
+    /// Tokens that begin and end a tool call; letters between them are its arguments.
+    call: Option<(u32, u32)>,
+    in_call: bool,
+    /// Bounds what may come after the reasoning.
+    rule: Option<Bound>,
+    /// Tokens of the answer.
     count: usize,
     /// Letters that may be part of a stop string.
     held: String,
@@ -49,9 +60,19 @@ impl Words {
         Self { think: Some((open, close)), reasoning: true, ..Self::default() }
     }
 
-    /// Bound by a grammar.
-    pub fn bound(grammar: Grammar) -> Self {
-        Self { grammar: Some(grammar), ..Self::default() }
+    /// `open` and `close` begin and end a tool call.
+    pub fn calling(open: u32, close: u32) -> Self {
+        Self { call: Some((open, close)), ..Self::default() }
+    }
+
+    /// Bound by a rule.
+    pub fn bound(rule: Bound) -> Self {
+        Self { rule: Some(rule), ..Self::default() }
+    }
+
+    /// Bound by a rule from the end of the reasoning on.
+    pub fn and_bound(self, rule: Bound) -> Self {
+        Self { rule: Some(rule), ..self }
     }
 
     /// The letter of a token.
@@ -65,7 +86,7 @@ impl Words {
 
     fn release(&mut self, len: usize) -> Vec<Piece> {
         let text: String = self.held.drain(..len).collect();
-        if text.is_empty() { Vec::new() } else { vec![Piece { channel: self.channel(), text }] }
+        if text.is_empty() { Vec::new() } else { vec![Piece::Text { channel: self.channel(), text }] }
     }
 
     /// Length of the longest end of what is held that a stop string begins with.
@@ -76,38 +97,60 @@ impl Words {
             .max()
             .unwrap_or(0)
     }
+
+    fn letters(&mut self, token: u32) -> Step {
+        self.held.push(Self::letter(token));
+        let found = self.stops.iter().filter_map(|s| self.held.find(s.as_str()).map(|at| (at, s.clone())));
+        if let Some((at, stop)) = found.min() {
+            let pieces = self.release(at);
+            self.held.clear();
+            return Step { pieces, end: Some(TextEnd::StopString(stop)) };
+        }
+        Step { pieces: self.release(self.held.len() - self.partial()), end: None }
+    }
+
+    fn call_step(&mut self, token: u32) -> Option<Vec<Piece>> {
+        let (open, close) = self.call?;
+        let mut pieces = self.finish();
+        if self.in_call && token == close {
+            self.in_call = false;
+            pieces.push(Piece::CallEnd);
+        } else if self.in_call {
+            pieces.push(Piece::Arguments(Self::letter(token).to_string()));
+        } else if token == open {
+            self.in_call = true;
+            pieces.push(Piece::Call("f".to_owned()));
+        } else {
+            return None;
+        }
+        Some(pieces)
+    }
 }
 
 impl Text for Words {
     fn push(&mut self, token: u32, silent: bool) -> Step {
-        self.count += 1;
+        let answers = !self.reasoning;
+        self.count += usize::from(answers);
         if silent {
             return Step::default();
         }
-        let mut step = Step::default();
-        match self.think {
+        let mut step = match self.think {
             Some((open, _)) if token == open => {
-                step.pieces = self.finish();
+                let pieces = self.finish();
                 self.reasoning = true;
+                Step { pieces, end: None }
             }
             Some((_, close)) if token == close => {
-                step.pieces = self.finish();
+                let pieces = self.finish();
                 self.reasoning = false;
+                Step { pieces, end: None }
             }
-            _ => {
-                self.held.push(Self::letter(token));
-                let found =
-                    self.stops.iter().filter_map(|s| self.held.find(s.as_str()).map(|at| (at, s.clone())));
-                if let Some((at, stop)) = found.min() {
-                    step.pieces = self.release(at);
-                    self.held.clear();
-                    step.end = Some(TextEnd::StopString(stop));
-                } else {
-                    step.pieces = self.release(self.held.len() - self.partial());
-                }
-            }
-        }
-        if step.end.is_none() && self.grammar.is_some_and(|g| self.count == g.len) {
+            _ => match self.call_step(token) {
+                Some(pieces) => Step { pieces, end: None },
+                None => self.letters(token),
+            },
+        };
+        if answers && step.end.is_none() && self.rule.is_some_and(|rule| self.count == rule.len) {
             step.end = Some(TextEnd::Grammar);
         }
         step
@@ -121,25 +164,35 @@ impl Text for Words {
         self.reasoning
     }
 
-    fn mask(&mut self, allowed: &mut [u32]) -> bool {
-        let Some(grammar) = self.grammar else { return false };
+    fn mask(&mut self, allowed: &mut [u32]) -> Result<bool, GrammarError> {
+        let Some(rule) = self.rule.filter(|_| !self.reasoning) else { return Ok(false) };
+        if rule.fails_at == Some(self.count) {
+            return Err(GrammarError(format!("no rule after {} tokens", self.count)));
+        }
         for (word, bits) in (0u32..).zip(allowed) {
             for bit in 0..32 {
-                if !grammar.allows(word * 32 + bit, self.count) {
+                if !rule.allows(word * 32 + bit, self.count) {
                     *bits &= !(1 << bit);
                 }
             }
         }
-        true
+        Ok(true)
     }
 
     fn admits(&mut self, drafts: &[u32]) -> usize {
-        let Some(grammar) = self.grammar else { return drafts.len() };
-        drafts
-            .iter()
-            .zip(self.count..)
-            .take_while(|&(&id, count)| count < grammar.len && grammar.allows(id, count))
-            .count()
+        let Some(rule) = self.rule else { return drafts.len() };
+        let (mut reasoning, mut count) = (self.reasoning, self.count);
+        let admitted = drafts.iter().take_while(|&&id| {
+            if reasoning {
+                reasoning = self.think.is_none_or(|(_, close)| id != close);
+                return true;
+            }
+            let fits = count < rule.len && rule.allows(id, count);
+            count += 1;
+            reasoning = self.think.is_some_and(|(open, _)| id == open);
+            fits
+        });
+        admitted.count()
     }
 }
 
@@ -147,16 +200,23 @@ impl Text for Words {
 mod tests {
     use super::*;
 
+    fn shown(piece: Piece) -> String {
+        match piece {
+            Piece::Text { text, .. } => text,
+            other => format!("{other:?}"),
+        }
+    }
+
     fn read(text: &mut Words, tokens: &[u32]) -> (String, Option<TextEnd>) {
         let mut out = String::new();
         for &token in tokens {
             let step = text.push(token, false);
-            out.extend(step.pieces.into_iter().map(|p| p.text));
+            out.extend(step.pieces.into_iter().map(shown));
             if step.end.is_some() {
                 return (out, step.end);
             }
         }
-        out.extend(text.finish().into_iter().map(|p| p.text));
+        out.extend(text.finish().into_iter().map(shown));
         (out, None)
     }
 
@@ -169,13 +229,29 @@ mod tests {
 
     #[test]
     fn grammars_mask_and_admit_alike() {
-        let mut text = Words::bound(Grammar { modulus: 3, len: 2 });
+        let mut text = Words::bound(Bound::new(3, 2));
         let mut allowed = [u32::MAX];
-        assert!(text.mask(&mut allowed));
+        assert_eq!(text.mask(&mut allowed), Ok(true));
         assert_eq!(allowed[0] & 0b111_111, 0b110_110);
         assert_eq!(text.admits(&[1, 1]), 2);
         assert_eq!(text.admits(&[1, 2]), 1);
         assert_eq!(text.admits(&[3]), 0);
         assert_eq!(read(&mut text, &[1, 1, 1]).1, Some(TextEnd::Grammar));
+    }
+
+    #[test]
+    fn a_rule_waits_for_the_end_of_the_reasoning() {
+        let mut text = Words::thinking(8, 9).and_bound(Bound::new(3, 3));
+        assert_eq!(text.mask(&mut [u32::MAX]), Ok(false));
+        assert_eq!(text.admits(&[0, 3, 9, 1, 2]), 4);
+        assert_eq!(read(&mut text, &[0, 3, 9, 1, 2, 5, 7]).1, Some(TextEnd::Grammar));
+    }
+
+    #[test]
+    fn a_call_is_told_from_its_text() {
+        let mut text = Words::calling(8, 9);
+        let pieces: Vec<Piece> = [0, 8, 1, 9].iter().flat_map(|&t| text.push(t, false).pieces).collect();
+        let arguments = Piece::Arguments("b".into());
+        assert_eq!(pieces, [Piece::content("a"), Piece::Call("f".into()), arguments, Piece::CallEnd]);
     }
 }

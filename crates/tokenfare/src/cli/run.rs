@@ -60,22 +60,27 @@ struct Said {
     stats: ReplyStats,
 }
 
-fn show(piece: &Piece, last: &mut Option<Channel>, out: &mut impl Write) -> std::io::Result<()> {
-    let opens = piece.channel == Channel::Reasoning && *last != Some(Channel::Reasoning);
-    let closes = piece.channel == Channel::Content && *last == Some(Channel::Reasoning);
+fn show(
+    channel: Channel,
+    text: &str,
+    last: &mut Option<Channel>,
+    out: &mut impl Write,
+) -> std::io::Result<()> {
+    let opens = channel == Channel::Reasoning && *last != Some(Channel::Reasoning);
+    let closes = channel == Channel::Content && *last == Some(Channel::Reasoning);
     if opens {
         writeln!(out, "[reasoning]")?;
     }
     if closes {
         writeln!(out, "\n[answer]")?;
     }
-    *last = Some(piece.channel);
-    write!(out, "{}", piece.text)
+    *last = Some(channel);
+    write!(out, "{text}")
 }
 
 impl Session<'_> {
     fn request(&self, prompt: Prompt) -> Result<Request> {
-        let text = self.dialect.reply(ReplyText { form: prompt.form, stop: Vec::new() })?;
+        let text = self.dialect.reply(ReplyText { form: prompt.form, ..ReplyText::default() })?;
         let sampling = &self.args.sampling;
         let max_new = sampling.max_tokens.unwrap_or(MAX_TOKENS);
         let seed = self.args.seed.unwrap_or_else(|| seed_of(&prompt.ids, &self.salt));
@@ -106,10 +111,17 @@ impl Session<'_> {
                 Event::Finished { pieces, reason, stats } => (pieces, Some((reason, *stats))),
             };
             for piece in &pieces {
-                show(piece, &mut last, &mut out)?;
-                match piece.channel {
-                    Channel::Content => content.push_str(&piece.text),
-                    Channel::Reasoning => reasoning.push_str(&piece.text),
+                // The terminal offers no tools; what the model calls all the same is written out.
+                let (channel, text) = match piece {
+                    Piece::Text { channel, text } => (*channel, text.clone()),
+                    Piece::Call(name) => (Channel::Content, format!("\n[call {name}] ")),
+                    Piece::Arguments(json) => (Channel::Content, json.clone()),
+                    Piece::CallEnd => (Channel::Content, "\n".to_owned()),
+                };
+                show(channel, &text, &mut last, &mut out)?;
+                match channel {
+                    Channel::Content => content.push_str(&text),
+                    Channel::Reasoning => reasoning.push_str(&text),
                 }
             }
             out.flush()?;
@@ -128,7 +140,8 @@ impl Session<'_> {
     fn chat(&self, messages: &[Value]) -> Result<Said> {
         let args = &self.args.sampling;
         let effort = args.reasoning_effort.as_ref().map(|e| json!(e));
-        let chat = Chat { messages: messages.to_vec(), thinking: args.thinking, effort };
+        let messages = messages.to_vec();
+        let chat = Chat { messages, tools: Vec::new(), schema: None, thinking: args.thinking, effort };
         let prompt = self.dialect.encode_chat(&chat).map_err(|e| anyhow::anyhow!("{}: {e}", e.field))?;
         self.reply(self.request(prompt)?)
     }

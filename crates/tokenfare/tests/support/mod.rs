@@ -1,6 +1,7 @@
 //! What the tests of the command share.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod guided;
 pub mod server;
 
 use std::path::PathBuf;
