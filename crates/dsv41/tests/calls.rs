@@ -161,7 +161,10 @@ fn split(text: &str, cuts: &[prop::sample::Index]) -> Vec<String> {
     places.windows(2).map(|pair| text[pair[0]..pair[1]].to_owned()).collect()
 }
 
-fn calls() -> impl Strategy<Value = (String, Vec<(String, Map<String, Value>)>)> {
+/// Calls by name, with their arguments.
+type Made = Vec<(String, Map<String, Value>)>;
+
+fn calls() -> impl Strategy<Value = (String, Made)> {
     let value = prop_oneof![
         any::<String>()
             .prop_filter("a mark ends a value", |text| !text.contains("｜DSML｜"))

@@ -88,7 +88,8 @@ impl Compiler {
         let (done, result) = sync_channel(1);
         let build = move || {
             let built = factory.create_parser(grammar).map_err(|e| reason(&e.to_string()));
-            done.send(built.map(|parser| State::new(Matcher::new(Ok(parser)))))
+            // Nobody waits any more for one that took too long.
+            let _ = done.send(built.map(|parser| State::new(Matcher::new(Ok(parser)))));
         };
         let thread = thread::Builder::new().name("grammar".to_owned()).stack_size(STACK).spawn(build);
         let thread = thread.map_err(|e| CompileError::Invalid(e.to_string()))?;

@@ -178,15 +178,18 @@ pub fn draw(logits: &[f32], sampling: &Sampling, position: usize, allowed: Optio
 /// Copies `logits` with forbidden tokens at minus infinity and the bias added to the others.
 fn adjust(adjusted: &mut Vec<f32>, logits: &[f32], sampling: &Sampling, allowed: Option<&[u32]>) {
     adjusted.clear();
-    match allowed {
-        None => adjusted.extend_from_slice(logits),
-        Some(allowed) => adjusted.extend(
-            logits.iter().enumerate().map(
-                |(id, &logit)| {
-                    if is_allowed(allowed, id) { logit } else { f32::NEG_INFINITY }
-                },
+    for (i, logits) in logits.chunks(32).enumerate() {
+        match allowed.map_or(u32::MAX, |allowed| allowed.get(i).copied().unwrap_or(0)) {
+            u32::MAX => adjusted.extend_from_slice(logits),
+            0 => adjusted.extend(std::iter::repeat_n(f32::NEG_INFINITY, logits.len())),
+            bits => adjusted.extend(
+                logits.iter().enumerate().map(
+                    |(bit, &logit)| {
+                        if bits >> bit & 1 == 1 { logit } else { f32::NEG_INFINITY }
+                    },
+                ),
             ),
-        ),
+        }
     }
     for &(id, bias) in &sampling.logit_bias {
         if let Some(logit) = adjusted.get_mut(id as usize) {

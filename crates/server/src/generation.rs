@@ -240,7 +240,7 @@ impl Generation {
                     form: prompt.form,
                     stop: self.stop.clone(),
                     calls: wanted.calls,
-                    grammar: grammar.as_ref().map(|grammar: &Box<dyn Grammar>| grammar.fork()),
+                    grammar: grammar.as_deref().map(Grammar::fork),
                 })?);
                 request.sampling =
                     Sampling { seed: seed.wrapping_add(choice as u64), ..self.sampling.clone() };

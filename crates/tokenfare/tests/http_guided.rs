@@ -66,7 +66,7 @@ fn exact_guided_replies(
     #[values(false, true)] thinking: bool,
 ) {
     for temperature in [0.0, 1.0] {
-        let more = json!({"temperature": temperature, "seed": 9, "max_tokens": 300, "thinking": thinking});
+        let more = json!({"temperature": temperature, "seed": 9, "max_tokens": 120, "thinking": thinking});
         let reply = exact_streamed(&SERVER, &with(with(ask("Who are you?"), guide.clone()), more));
         if finish(&reply) == "stop" {
             assert!(fits(content(&reply)), "{guide}: {:?}", content(&reply));
@@ -74,8 +74,7 @@ fn exact_guided_replies(
             // Only unbounded parts may run into the cap.
             assert!(guide.to_string().contains("digit") || guide["response_format"].is_object(), "{reply}");
         }
-        let prompt =
-            json!({"prompt": "The sea is", "max_tokens": 300, "temperature": temperature, "seed": 9});
+        let prompt = json!({"prompt": "The sea is", "max_tokens": 60, "temperature": temperature, "seed": 9});
         let plain = SERVER.ok(PLAIN, &with(prompt, guide.clone()));
         if plain["choices"][0]["finish_reason"] == "stop" {
             assert!(fits(plain["choices"][0]["text"].as_str().unwrap()), "{plain}");

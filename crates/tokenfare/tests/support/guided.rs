@@ -24,7 +24,9 @@ pub fn with(mut body: Value, more: Value) -> Value {
 pub fn choices(reply: &Value) -> Value {
     let mut choices = reply["choices"].clone();
     for choice in choices.as_array_mut().unwrap() {
-        for call in choice["message"]["tool_calls"].as_array_mut().into_iter().flatten() {
+        for call in
+            choice.pointer_mut("/message/tool_calls").and_then(Value::as_array_mut).into_iter().flatten()
+        {
             assert!(call["id"].as_str().unwrap().starts_with("call_"));
             call["id"] = Value::Null;
         }
