@@ -80,6 +80,8 @@ pub struct Guide {
     pub answer: Option<(String, Answer)>,
     /// Tools in the form of OpenAI's chat completions.
     pub tools: Vec<Value>,
+    /// The place of the only tool that may be called, if one is named.
+    pub named: Option<usize>,
     /// How many calls there may be.
     pub calls: Calls,
 }

@@ -113,13 +113,14 @@ impl Tools {
         if self.choice == ToolChoice::None { &[] } else { &self.list }
     }
 
-    /// The tools of which one must be called.
-    pub fn demanded(&self) -> &[Value] {
-        match self.choice {
-            ToolChoice::Auto | ToolChoice::None => &[],
-            ToolChoice::Required => &self.list,
-            ToolChoice::Named(place) => &self.list[place..=place],
-        }
+    /// Whether a tool must be called.
+    pub fn demands(&self) -> bool {
+        matches!(self.choice, ToolChoice::Required | ToolChoice::Named(_))
+    }
+
+    /// The place of the tool that must be called, if it is named.
+    pub fn named(&self) -> Option<usize> {
+        if let ToolChoice::Named(place) = self.choice { Some(place) } else { None }
     }
 
     /// How many calls a reply may have.
@@ -165,22 +166,22 @@ mod tests {
     }
 
     #[rstest]
-    #[case(json!(null), json!(null), ToolChoice::Auto, Calls::Any, (2, 0))]
-    #[case(json!("auto"), json!(false), ToolChoice::Auto, Calls::One, (2, 0))]
-    #[case(json!("none"), json!(true), ToolChoice::None, Calls::None, (0, 0))]
-    #[case(json!("required"), json!(true), ToolChoice::Required, Calls::Any, (2, 2))]
-    #[case(json!({"type": "function", "function": {"name": "g"}}), json!(true), ToolChoice::Named(1), Calls::One, (2, 1))]
-    #[case(json!({"type": "function", "function": {"name": "ns::g"}}), json!(null), ToolChoice::Named(1), Calls::One, (2, 1))]
+    #[case(json!(null), json!(null), ToolChoice::Auto, Calls::Any, (2, false))]
+    #[case(json!("auto"), json!(false), ToolChoice::Auto, Calls::One, (2, false))]
+    #[case(json!("none"), json!(true), ToolChoice::None, Calls::None, (0, false))]
+    #[case(json!("required"), json!(true), ToolChoice::Required, Calls::Any, (2, true))]
+    #[case(json!({"type": "function", "function": {"name": "g"}}), json!(true), ToolChoice::Named(1), Calls::One, (2, true))]
+    #[case(json!({"type": "function", "function": {"name": "ns::g"}}), json!(null), ToolChoice::Named(1), Calls::One, (2, true))]
     fn a_choice_says_which_calls_may_come(
         #[case] choice: Value,
         #[case] parallel: Value,
         #[case] expected: ToolChoice,
         #[case] most: Calls,
-        #[case] (offered, demanded): (usize, usize),
+        #[case] (offered, demands): (usize, bool),
     ) {
         let tools = parse(choice, parallel).unwrap();
         assert_eq!((&tools.choice, tools.most()), (&expected, most));
-        assert_eq!((tools.offered().len(), tools.demanded().len()), (offered, demanded));
+        assert_eq!((tools.offered().len(), tools.demands()), (offered, demands));
     }
 
     #[rstest]

@@ -56,16 +56,15 @@ pub struct Prepared {
 impl Turn {
     /// What the reply must be: the answer asked for, calls that are demanded, or either where tools may be called.
     fn guide(&self, form: Form) -> Option<Guide> {
-        let tools = match (self.tools.demanded(), &self.asked) {
-            ([], None) => return None,
-            ([], Some(_)) => self.tools.offered(),
-            (demanded, _) => demanded,
-        };
-        let answer = self.asked.as_ref().filter(|_| self.tools.demanded().is_empty());
+        let asked = self.asked.as_ref().filter(|_| !self.tools.demands());
+        if asked.is_none() && !self.tools.demands() {
+            return None;
+        }
         Some(Guide {
             form,
-            answer: answer.map(|asked| (asked.field.clone(), asked.answer.clone())),
-            tools: tools.to_vec(),
+            answer: asked.map(|asked| (asked.field.clone(), asked.answer.clone())),
+            tools: self.tools.offered().to_vec(),
+            named: self.tools.named(),
             calls: self.tools.most(),
         })
     }
@@ -79,7 +78,11 @@ impl Turn {
         let chat = Chat {
             messages: self.messages.clone(),
             tools: self.tools.offered().to_vec(),
-            schema: self.asked.as_ref().and_then(|asked| asked.told.clone()),
+            schema: self
+                .asked
+                .as_ref()
+                .filter(|_| !self.tools.demands())
+                .and_then(|asked| asked.told.clone()),
             thinking,
             effort,
         };

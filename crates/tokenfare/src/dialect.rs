@@ -54,10 +54,11 @@ impl Dsv41Dialect {
         Ok(Source::Grammar(call_grammar(tools, dsml, most(calls), &json_options)))
     }
 
-    /// Why a grammar of `tools` does not compile: the first tool that does not by itself, if one does not.
-    fn blame(&self, tools: &[Tool], calls: Calls, whole: DialectError) -> DialectError {
-        for (i, tool) in tools.iter().enumerate() {
-            let field = format!("tools[{i}].function.parameters");
+    /// Why a grammar of `tools`, each with its place, does not compile: the first that does not by itself, if one does
+    /// not.
+    fn blame(&self, tools: &[(usize, &Tool)], calls: Calls, whole: DialectError) -> DialectError {
+        for (place, tool) in tools {
+            let field = format!("tools[{place}].function.parameters");
             if let Err(error) = self.calls(&[tool], calls).and_then(|s| self.compile(&s, &field)) {
                 return error;
             }
@@ -160,8 +161,10 @@ impl Dialect for Dsv41Dialect {
 
     fn grammar(&self, guide: &Guide) -> Result<Box<dyn Grammar>, DialectError> {
         let offered = parse_tools("tools", &Value::Array(guide.tools.clone())).map_err(chat_error)?;
-        let all: Vec<&Tool> = offered.iter().collect();
-        let calls = if all.is_empty() { None } else { Some(self.calls(&all, guide.calls)?) };
+        let named = |place: usize| guide.named.is_none_or(|named| named == place);
+        let offered: Vec<(usize, &Tool)> = offered.iter().enumerate().filter(|t| named(t.0)).collect();
+        let tools: Vec<&Tool> = offered.iter().map(|t| t.1).collect();
+        let calls = if tools.is_empty() { None } else { Some(self.calls(&tools, guide.calls)?) };
         match (&guide.answer, calls) {
             (Some((field, answer)), None) => self.compile(&source(answer), field),
             (None, Some(calls)) => {

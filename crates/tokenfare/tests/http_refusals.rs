@@ -32,7 +32,6 @@ static SERVER: LazyLock<Server> = LazyLock::new(|| Server::start(&[&tiny(), "--c
 #[case(CHAT, json!({"tool_choice": "required"}), "tool_choice")]
 #[case(CHAT, json!({"functions": [{"name": "f"}]}), "functions")]
 #[case(CHAT, json!({"response_format": {"type": "json"}}), "response_format.type")]
-#[case(CHAT, json!({"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "strng"}}}}), "response_format.json_schema.schema")]
 #[case(CHAT, json!({"guided_json": {"properties": {"a": {"type": "string", "pattern": "("}}}}), "guided_json")]
 #[case(CHAT, json!({"guided_grammar": "start: missing"}), "guided_grammar")]
 #[case(CHAT, json!({"structured_outputs": {"grammar": "root ::= missing"}}), "structured_outputs.grammar")]

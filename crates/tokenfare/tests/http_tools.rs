@@ -119,7 +119,7 @@ fn exact_calls_with_drafts_and_without(
     #[case] more: Value,
     #[values(0.0, 1.0)] temperature: f64,
 ) {
-    let seeded = json!({"temperature": temperature, "seed": 11, "max_tokens": 64});
+    let seeded = json!({"temperature": temperature, "seed": 11, "max_tokens": 48});
     let more = with(with(more, seeded), json!({"logprobs": true, "top_logprobs": 2}));
     let reply = exact_streamed(&SERVER, &offer(question, more));
     let choice = &reply["choices"][0];
