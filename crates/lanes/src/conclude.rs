@@ -1,7 +1,8 @@
 //! What a verified window commits.
 
 use crate::generation::{Drawer, Generation};
-use crate::{Finish, TokenEvent};
+use crate::{Clock, Finish, TokenEvent};
+use std::time::Duration;
 
 /// The outcome of one stream's window.
 #[derive(Debug)]
@@ -12,6 +13,8 @@ pub(crate) struct Conclusion {
     pub(crate) accepted: usize,
     /// Why the reply ends with the last token, if it does.
     pub(crate) finish: Option<Finish>,
+    /// Time spent drawing.
+    pub(crate) drawing: Duration,
 }
 
 impl Conclusion {
@@ -31,10 +34,15 @@ pub(crate) fn conclude<'a>(
     position: usize,
     row: impl Fn(usize) -> &'a [f32],
     drawer: &mut Drawer,
+    clock: &dyn Clock,
 ) -> Conclusion {
-    let mut done = Conclusion { tokens: Vec::with_capacity(window.len()), accepted: 0, finish: None };
+    let tokens = Vec::with_capacity(window.len());
+    let mut done = Conclusion { tokens, accepted: 0, finish: None, drawing: Duration::ZERO };
     for r in 0..window.len() {
-        let id = match generation.choose(row(r), position + r + 1, drawer) {
+        let began = clock.now();
+        let chosen = generation.choose(row(r), position + r + 1, drawer);
+        done.drawing += clock.now().saturating_sub(began);
+        let id = match chosen {
             Ok(id) => id,
             Err(error) => {
                 done.finish = Some(Finish::Failed(error.to_string()));

@@ -290,6 +290,9 @@ impl<M: Target + Drafter> Engine<M> {
             totals.cache_entries = self.cache.len();
             totals.cache_bytes = self.cache.bytes();
         }
+        if let Some(observer) = &mut self.observer {
+            observer.finish(stream.number, &stats);
+        }
         let pieces = stream.generation.finish();
         stream.client.send(Event::Finished { pieces, reason, stats: Box::new(stats) });
     }

@@ -1,6 +1,6 @@
 //! What a client of a lane receives.
 
-use crate::{Piece, TextEnd};
+use crate::{Piece, RoundTimes, TextEnd};
 
 /// A token with its log-probability (log-softmax of the raw logits, before bias, temperature and filters).
 #[derive(Debug, Clone, PartialEq)]
@@ -70,6 +70,8 @@ pub struct ReplyStats {
     pub decode_s: f64,
     /// Seconds inside this reply's rounds (shared rounds count in full).
     pub round_s: f64,
+    /// Where that time went.
+    pub round_times: RoundTimes,
     /// Lower-case hex SHA-256 of the reply's decimal token ids joined by ",".
     pub token_sha256: String,
 }

@@ -58,7 +58,7 @@ pub use config::{DepthOracle, Drafts, Explore, LanesConfig};
 pub use event::{Event, Finish, ReplyStats, TokenEvent, TokenLogprob};
 pub use grammar::{Grammar, GrammarError};
 pub use handle::{Canceller, Lanes, LanesHandle, Reply, SubmitError};
-pub use observe::{Observer, RoundChoice, RoundTimes, SamplingClass, WindowChoice, WindowCommit};
+pub use observe::{Observer, RoundChoice, RoundTimes, WindowChoice, WindowCommit};
 pub use request::{Priority, Report, Request, RequestError, Sampling, ThinkingBudget, Validated};
 pub use sampling::Sampler;
 pub use stats::{LanesStats, PositionCount};
@@ -66,3 +66,4 @@ pub use target::{
     Ask, Drafter, Ingest, Logits, Proposal, SavedState, Segment, Target, TargetError, TargetInfo, Want,
 };
 pub use text::{Channel, NoText, Piece, Step, Text, TextEnd};
+pub use tokenfare_pricing::SamplingClass;

@@ -1,20 +1,9 @@
 //! What can be watched of rounds: the source of accept logs and round profiles.
 
+use crate::ReplyStats;
+use std::ops::AddAssign;
 use std::time::Duration;
-use tokenfare_pricing::Source;
-
-/// How a stream's tokens are drawn, as far as acceptance depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SamplingClass {
-    /// Temperature 0.
-    Greedy,
-    /// Temperature up to 0.5.
-    Cool,
-    /// Temperature above 0.5.
-    Warm,
-    /// A grammar masks the draws, at any temperature.
-    Grammar,
-}
+use tokenfare_pricing::{SamplingClass, Source};
 
 /// One window as it was chosen.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,7 +24,11 @@ pub struct WindowChoice {
     pub depth: usize,
     /// Whether the depth was not the rule's: an exploring round or an oracle.
     pub explored: bool,
-    /// Confidence of each held draft, as a probability; empty for copies.
+    /// Length of the match that a copy continues; 0 for the drafter's drafts.
+    pub matched: usize,
+    /// Tokens a millisecond that rows were priced at.
+    pub lambda: f64,
+    /// Confidence of each of the drafter's drafts, as a probability, also where a copy is verified; empty without a pass.
     pub confidence: Vec<f64>,
     /// Probability of each draft as priced.
     pub q: Vec<f64>,
@@ -71,6 +64,10 @@ pub struct WindowCommit {
     pub kept: usize,
     /// Drafts verified.
     pub drafted: usize,
+    /// Drafts that equalled the target's tokens, from the first on.
+    pub accepted: usize,
+    /// Where all verified drafts were kept: whether the next of the drafter's, unverified, equalled the last token too.
+    pub beyond: Option<bool>,
     /// Whether the reply ended.
     pub finished: bool,
     /// Tokens of the reply so far.
@@ -84,22 +81,53 @@ pub struct WindowCommit {
 pub struct RoundTimes {
     /// Choosing streams, depths and rows.
     pub plan: Duration,
-    /// The verify launch, with the read back of its logits.
-    pub verify: Duration,
-    /// Drawing and committing tokens.
+    /// The verify launch. A device that computes while it is launched spends the window's time here.
+    pub launch: Duration,
+    /// Waiting for the launch's logits, and copying them.
+    pub read_back: Duration,
+    /// Drawing tokens.
+    pub draw: Duration,
+    /// Comparing drafts, and committing and delivering tokens.
     pub conclude: Duration,
     /// Keeping positions, and drafter context.
     pub ingest: Duration,
-    /// Ending replies.
-    pub finish: Duration,
     /// The drafter pass.
     pub pass: Duration,
+    /// The rest: ending replies, keeping prompt states.
+    pub host: Duration,
 }
 
 impl RoundTimes {
+    /// The parts with their names, in the order of a round.
+    pub fn parts(&self) -> [(&'static str, Duration); 8] {
+        [
+            ("plan", self.plan),
+            ("launch", self.launch),
+            ("read back", self.read_back),
+            ("draw", self.draw),
+            ("conclude", self.conclude),
+            ("ingest", self.ingest),
+            ("pass", self.pass),
+            ("host", self.host),
+        ]
+    }
+
     /// The whole round.
     pub fn total(&self) -> Duration {
-        self.plan + self.verify + self.conclude + self.ingest + self.finish + self.pass
+        self.parts().iter().map(|part| part.1).sum()
+    }
+}
+
+impl AddAssign for RoundTimes {
+    fn add_assign(&mut self, other: Self) {
+        self.plan += other.plan;
+        self.launch += other.launch;
+        self.read_back += other.read_back;
+        self.draw += other.draw;
+        self.conclude += other.conclude;
+        self.ingest += other.ingest;
+        self.pass += other.pass;
+        self.host += other.host;
     }
 }
 
@@ -113,4 +141,23 @@ pub trait Observer: Send {
 
     /// At the end of a round, with its number and the admission numbers of its requests.
     fn times(&mut self, _round: u64, _requests: &[u64], _times: &RoundTimes) {}
+
+    /// A request left its lane, by its admission number. In the round that ends a reply this comes before `times`.
+    fn finish(&mut self, _request: u64, _stats: &ReplyStats) {}
+}
+
+/// Several observers, told in order.
+impl Observer for Vec<Box<dyn Observer>> {
+    fn choose(&mut self, choice: &RoundChoice) {
+        self.iter_mut().for_each(|o| o.choose(choice));
+    }
+    fn commit(&mut self, commit: &WindowCommit) {
+        self.iter_mut().for_each(|o| o.commit(commit));
+    }
+    fn times(&mut self, round: u64, requests: &[u64], times: &RoundTimes) {
+        self.iter_mut().for_each(|o| o.times(round, requests, times));
+    }
+    fn finish(&mut self, request: u64, stats: &ReplyStats) {
+        self.iter_mut().for_each(|o| o.finish(request, stats));
+    }
 }

@@ -152,11 +152,9 @@ impl<M: Target + Drafter> Engine<M> {
                     most: choice.most,
                     depth: window.drafted,
                     explored,
-                    confidence: if choice.source == Source::Drafter {
-                        offer.confidence.clone()
-                    } else {
-                        Vec::new()
-                    },
+                    matched: if choice.source == Source::Copy { offer.matched } else { 0 },
+                    lambda: choice.lambda,
+                    confidence: offer.confidence.clone(),
                     q: choice.q.clone(),
                 }
             })

@@ -1,6 +1,6 @@
 //! One round: verify, conclude, keep, draft.
 
-use crate::conclude::conclude;
+use crate::conclude::{Conclusion, conclude};
 use crate::engine::{Engine, short};
 use crate::plan::{PlannedWindow, RoundPlan};
 use crate::stream::Held;
@@ -14,14 +14,13 @@ use tokenfare_pricing::{Outcome, Source};
 /// Splits the time of a round into its parts.
 struct Stopwatch {
     clock: Arc<dyn Clock>,
-    began: Duration,
     last: Duration,
 }
 
 impl Stopwatch {
     fn start(clock: Arc<dyn Clock>) -> Self {
-        let began = clock.now();
-        Self { clock, began, last: began }
+        let last = clock.now();
+        Self { clock, last }
     }
 
     /// Time since the last lap.
@@ -30,11 +29,6 @@ impl Stopwatch {
         let took = now.saturating_sub(self.last);
         self.last = now;
         took
-    }
-
-    /// Time from the start to the last lap.
-    fn total(&self) -> Duration {
-        self.last.saturating_sub(self.began)
     }
 }
 
@@ -49,15 +43,18 @@ impl<M: Target + Drafter> Engine<M> {
         let numbers: Vec<u64> = slots.iter().map(|&slot| self.stream(slot).number).collect();
         times.plan = watch.lap();
         if let Err(error) = self.verify(&plan, &mut watch, &mut times) {
+            times.host += watch.lap();
             for &slot in &slots {
-                if self.lanes[slot].is_some() {
+                if let Some(stream) = &mut self.lanes[slot] {
+                    stream.times.rounds += times;
                     self.finish(slot, Finish::Failed(error.0.clone()));
                 }
             }
         }
+        times.host += watch.lap();
         for slot in slots {
             if let Some(stream) = &mut self.lanes[slot] {
-                stream.times.in_rounds += watch.total();
+                stream.times.rounds += times;
             }
         }
         if let Some(observer) = &mut self.observer {
@@ -81,27 +78,33 @@ impl<M: Target + Drafter> Engine<M> {
         if self.logits.rows() != rows {
             return Err(short("window", rows, self.logits.rows()));
         }
-        times.verify = watch.lap();
-        let ends = self.conclude_all(plan);
-        times.conclude = watch.lap();
+        let verify = watch.lap();
+        times.read_back = self.model.read_back().min(verify);
+        times.launch = verify - times.read_back;
+        let (ends, drawing) = self.conclude_all(plan);
+        let conclude = watch.lap();
+        times.draw = drawing.min(conclude);
+        times.conclude = conclude - times.draw;
         self.keep_all(plan, &ends)?;
         times.ingest = watch.lap();
         for (window, end) in plan.windows.iter().zip(ends) {
             if let Some(reason) = end {
-                self.stream(window.slot).times.in_rounds += watch.total();
+                self.stream(window.slot).times.rounds += *times;
                 self.finish(window.slot, reason);
             }
         }
-        times.finish = watch.lap();
+        times.host += watch.lap();
         let slots: Vec<usize> = plan.windows.iter().map(|w| w.slot).collect();
         let asked = self.ask(&slots);
         times.pass = watch.lap();
         asked
     }
 
-    /// Commits what each window's rows decide and delivers it; says which replies end, and why.
-    fn conclude_all(&mut self, plan: &RoundPlan) -> Vec<Option<Finish>> {
-        let now = self.shared.clock.now();
+    /// Commits what each window's rows decide and delivers it; says which replies end, and why, and how long draws took.
+    fn conclude_all(&mut self, plan: &RoundPlan) -> (Vec<Option<Finish>>, Duration) {
+        let clock = self.shared.clock.clone();
+        let now = clock.now();
+        let mut drawing = Duration::ZERO;
         let mut outcomes = Vec::with_capacity(plan.windows.len());
         let mut ends = Vec::with_capacity(plan.windows.len());
         let mut round = LanesStats { launches: 1, ..Default::default() };
@@ -113,14 +116,17 @@ impl<M: Target + Drafter> Engine<M> {
             let stream = self.lanes[window.slot].as_mut().expect("a window's lane is occupied");
             let logits = &self.logits;
             let row = |r: usize| logits.row(base + r);
-            stream.held = Held::default();
+            let held = std::mem::take(&mut stream.held);
             self.served += 1;
             stream.last_served = self.served;
-            let done = conclude(&mut stream.generation, &window.tokens, window.start, row, &mut self.drawer);
+            let (generation, drawer) = (&mut stream.generation, &mut self.drawer);
+            let done = conclude(generation, &window.tokens, window.start, row, drawer, clock.as_ref());
+            drawing += done.drawing;
             if let Some(next) = done.tokens.first().map(|t| t.id) {
                 let cut = done.is_cut(rows);
                 let accepted = done.accepted.min(window.drafted);
                 let committed = done.tokens.len();
+                let beyond = beyond(window, &held, &done);
                 stream.history.extend(done.tokens.iter().map(|t| t.id));
                 stream.count_round(window.source, window.drafted, accepted);
                 stream.delivered(now);
@@ -138,6 +144,8 @@ impl<M: Target + Drafter> Engine<M> {
                         rows,
                         kept: committed,
                         drafted: window.drafted,
+                        accepted,
+                        beyond,
                         finished: done.finish.is_some(),
                         generated: stream.generation.count(),
                         max_new: stream.generation.max_new,
@@ -148,7 +156,7 @@ impl<M: Target + Drafter> Engine<M> {
         }
         self.depth.observe(&plan.priced, &outcomes);
         self.shared.stats().add_round(&round);
-        ends
+        (ends, drawing)
     }
 
     /// Keeps the accepted rows of every window, also of replies that end and whose state may be kept.
@@ -169,6 +177,13 @@ impl<M: Target + Drafter> Engine<M> {
         }
         Ok(())
     }
+}
+
+/// Whether the drafter's first unverified draft equals the token that came out there, where the window went so far.
+fn beyond(window: &PlannedWindow, held: &Held, done: &Conclusion) -> Option<bool> {
+    let drafted = matches!(window.source, Source::Drafter) && window.tokens.len() == 1 + window.drafted;
+    let last = done.tokens.get(window.drafted).filter(|_| drafted)?;
+    held.tokens.get(window.drafted).map(|&draft| draft == last.id)
 }
 
 fn count_round(stats: &mut LanesStats, window: &PlannedWindow, accepted: usize, committed: usize) {

@@ -5,7 +5,7 @@ use crate::generation::Generation;
 use crate::handle::{Client, Job};
 use crate::prefill::Feed;
 use crate::prompt_cache::EntryId;
-use crate::{Finish, ReplyStats, SamplingClass};
+use crate::{Finish, ReplyStats, RoundTimes, SamplingClass};
 use std::time::Duration;
 use tokenfare_pricing::Source;
 
@@ -65,7 +65,7 @@ pub(crate) struct Times {
     pub(crate) admitted: Duration,
     pub(crate) first_token: Option<Duration>,
     pub(crate) last_token: Option<Duration>,
-    pub(crate) in_rounds: Duration,
+    pub(crate) rounds: RoundTimes,
 }
 
 impl Stream {
@@ -98,7 +98,7 @@ impl Stream {
                 admitted: now,
                 first_token: None,
                 last_token: None,
-                in_rounds: Duration::ZERO,
+                rounds: RoundTimes::default(),
             },
         }
     }
@@ -152,7 +152,7 @@ impl Stream {
 
     /// The reply's counts and times, as of its end at `now`.
     pub(crate) fn stats(&self, now: Duration) -> ReplyStats {
-        let Times { arrived, admitted, first_token, last_token, in_rounds } = self.times;
+        let Times { arrived, admitted, first_token, last_token, rounds } = self.times;
         let first = first_token.unwrap_or(now);
         let seconds = |from: Duration, to: Duration| to.saturating_sub(from).as_secs_f64();
         ReplyStats {
@@ -169,7 +169,8 @@ impl Stream {
             queue_s: seconds(arrived, admitted),
             prefill_s: seconds(admitted, first),
             decode_s: seconds(first, last_token.unwrap_or(first)),
-            round_s: in_rounds.as_secs_f64(),
+            round_s: rounds.total().as_secs_f64(),
+            round_times: rounds,
             token_sha256: self.generation.token_sha256(),
         }
     }

@@ -1,6 +1,7 @@
 //! What lanes need of a model: a target that computes logits at positions, and a drafter beside it.
 
 use crate::Sampling;
+use std::time::Duration;
 
 /// Limits of a loaded model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,6 +100,11 @@ pub trait Target: Send + 'static {
 
     /// Feeds one window a segment (slots distinct), and replaces `logits` by one row a token, segment after segment.
     fn window(&mut self, segments: &[Segment<'_>], logits: &mut Logits) -> Result<(), TargetError>;
+
+    /// How long the last `window` call waited for its logits and copied them: a part of that call's time. Zero where it is not told apart.
+    fn read_back(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Declares that positions `0..len` of `slot` stay; what was fed beyond is forgotten. Costs no forward work.
     fn keep(&mut self, slot: usize, len: usize);

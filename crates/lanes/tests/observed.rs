@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokenfare_lanes::testkit::{Call, FakeConfig, Repeat, collect, run};
 use tokenfare_lanes::{
-    Explore, LanesConfig, Observer, RoundChoice, RoundTimes, SamplingClass, TargetInfo, WindowCommit,
+    DepthOracle, Explore, LanesConfig, Observer, ReplyStats, RoundChoice, RoundTimes, SamplingClass,
+    TargetInfo, WindowCommit,
 };
 use tokenfare_pricing::Source;
 
@@ -19,6 +20,7 @@ struct Seen {
     choices: Vec<RoundChoice>,
     commits: Vec<WindowCommit>,
     times: Vec<(u64, Vec<u64>, RoundTimes)>,
+    finished: Vec<(u64, ReplyStats)>,
 }
 
 #[derive(Clone, Default)]
@@ -33,6 +35,9 @@ impl Observer for Watch {
     }
     fn times(&mut self, round: u64, requests: &[u64], times: &RoundTimes) {
         self.0.lock().expect("no panic").times.push((round, requests.to_vec(), *times));
+    }
+    fn finish(&mut self, request: u64, stats: &ReplyStats) {
+        self.0.lock().expect("no panic").finished.push((request, stats.clone()));
     }
 }
 
@@ -58,6 +63,10 @@ fn observers_see_every_draft_choice_and_commit() {
     let commits: Vec<_> =
         seen.commits.iter().map(|c| (c.round, c.rows, c.kept, c.drafted, c.generated, c.finished)).collect();
     assert_eq!(commits, [(1, 4, 4, 3, 5, false), (2, 4, 4, 3, 9, true)]);
+    let kept: Vec<_> = seen.commits.iter().map(|c| (c.accepted, c.beyond)).collect();
+    assert_eq!(kept, [(3, Some(true)), (3, Some(true))]);
+    assert_eq!(seen.finished, [(1, reply.stats.clone())]);
+    assert_eq!((window.matched, window.lambda), (0, 2.0 / (47.0 + 5.6)));
     assert_eq!(
         seen.times.iter().map(|t| (t.0, t.1.clone())).collect::<Vec<_>>(),
         [(1, vec![1]), (2, vec![1])]
@@ -93,10 +102,18 @@ fn the_parts_of_a_round_add_up_to_it() {
     for reply in &replies {
         assert!(reply.stats.round_s > 0.0 && reply.stats.decode_s > 0.0 && reply.stats.prefill_s > 0.0);
     }
+    // A reply's parts are those of its rounds; the pass of the round that ends it is not its own.
+    for (request, stats) in &seen.finished {
+        let rounds = seen.times.iter().filter(|t| t.1.contains(request));
+        let total: Duration = rounds.map(|t| t.2.total()).sum();
+        assert_eq!(stats.round_s, stats.round_times.total().as_secs_f64());
+        assert!(stats.round_times.total() <= total && stats.round_times.plan > Duration::ZERO);
+    }
     for (_, _, times) in &seen.times {
-        let RoundTimes { plan, verify, conclude, ingest, finish, pass } = *times;
-        assert!([plan, verify, conclude, ingest, finish, pass].iter().all(|part| *part > Duration::ZERO));
-        assert_eq!(times.total(), plan + verify + conclude + ingest + finish + pass);
+        // The fake's windows do not tell their read back apart.
+        let told = times.parts().into_iter().filter(|part| part.0 != "read back");
+        assert!(told.into_iter().all(|part| part.1 > Duration::ZERO), "{times:?}");
+        assert_eq!(times.total(), times.parts().iter().map(|part| part.1).sum());
     }
 }
 
@@ -183,4 +200,34 @@ fn the_log_has_a_drafts_line_for_each_request_and_one_in_all() {
     assert!(lines[2].ends_with("logged drafts: 4 rounds, 12 accepted of 12 drafted, 0 zero-depth"));
     assert!(text.contains("prompt 1: 40 tokens, resumed 0, the best of 0 kept states diverges at token 0"));
     assert!(text.contains("prompt 2: 40 tokens, resumed 39"));
+}
+
+#[test]
+fn a_draft_that_was_not_verified_is_compared_with_the_token_that_came_out() {
+    for (right, depth, expected) in [(3, 2, Some(true)), (2, 2, Some(false)), (1, 2, None), (0, 0, None)] {
+        let (watch, config) = watched(fixed_depth(depth));
+        let (lanes, _) = start(FakeConfig { right: vec![right], ..FakeConfig::default() }, config);
+        run(&lanes.handle(), request(prompt(1, 10), 30));
+        drop(lanes);
+        let seen = watch.0.lock().expect("no panic");
+        assert_eq!((seen.commits[0].accepted, seen.commits[0].beyond), (right.min(depth), expected));
+    }
+    let zero = LanesConfig { oracle: Some(Box::new(Zero)), ..config() };
+    let (watch, config) = watched(zero);
+    let (lanes, _) = start(always_right(), config);
+    run(&lanes.handle(), request(prompt(1, 10), 5));
+    drop(lanes);
+    let seen = watch.0.lock().expect("no panic");
+    let beyond: Vec<_> = seen.commits.iter().map(|c| c.beyond).collect();
+    // The last round needs no drafts.
+    assert_eq!(beyond, [Some(true), Some(true), Some(true), None]);
+}
+
+/// Verifies no draft, while passes go on.
+struct Zero;
+
+impl DepthOracle for Zero {
+    fn depth(&mut self, _round: u64, _slot: usize, _most: usize) -> Option<usize> {
+        Some(0)
+    }
 }

@@ -1,5 +1,7 @@
 //! What a depth rule is asked and what it answers.
 
+use crate::{Joint, Rule, Skip};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// How depths are chosen.
@@ -20,53 +22,6 @@ impl Default for DepthConfig {
         let rule = Rule::Cost { cap: 5, skip: Skip::On, joint: Joint::Together };
         Self { rule, copied_rows: 16, plain_streams: 0, row_cap: 64 }
     }
-}
-
-/// The rule that chooses a depth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
-    /// The depth that is worth most at the cost table's prices.
-    Cost {
-        /// Most drafts of a drafter's window; 0 verifies no drafts at all, copies included.
-        cap: usize,
-        /// Whether a lone window may verify none.
-        skip: Skip,
-        /// How windows of one launch are priced.
-        joint: Joint,
-    },
-    /// Always the same depth.
-    Static {
-        /// Drafts of every window that holds as many; 0 verifies no drafts at all, copies included.
-        depth: usize,
-    },
-}
-
-impl Rule {
-    /// Most drafts of a drafter's window.
-    pub fn cap(self) -> usize {
-        match self {
-            Self::Cost { cap, .. } => cap,
-            Self::Static { depth } => depth,
-        }
-    }
-}
-
-/// Whether a lone window may verify no draft when none pays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Skip {
-    /// It may.
-    On,
-    /// It verifies at least one of the drafts it holds.
-    Off,
-}
-
-/// How windows of one launch are priced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Joint {
-    /// All together: rows go to the likeliest drafts of any stream.
-    Together,
-    /// Each as if it were alone.
-    Separate,
 }
 
 /// The rule in words, as the start of the server prints it.
@@ -107,10 +62,26 @@ pub struct Copied {
     pub len: usize,
 }
 
+/// How a stream's tokens are drawn, as far as acceptance depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SamplingClass {
+    /// Temperature 0.
+    Greedy,
+    /// Temperature up to 0.5.
+    Cool,
+    /// Temperature above 0.5.
+    Warm,
+    /// A grammar masks the draws, at any temperature.
+    Grammar,
+}
+
 /// Where a window's drafts come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Source {
     /// The drafter.
+    #[serde(rename = "dspark")]
     Drafter,
     /// The stream's own tokens.
     Copy,

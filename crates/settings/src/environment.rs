@@ -64,7 +64,7 @@ impl Environment {
             };
             let given_value = kept.get(setting.name).cloned();
             if let (Some(value), Some(text)) = (&given_value, text(setting.name)) {
-                available(setting, value, default.as_ref(), text)?;
+                available(setting, value, text)?;
             }
             let origin = if given_value.is_some() { Origin::Environment } else { Origin::Default };
             rows.push(Row { setting, value: given_value.or_else(|| default.clone()), origin, default });
@@ -77,18 +77,14 @@ impl Environment {
     }
 }
 
-fn available(
-    setting: &Setting,
-    value: &str,
-    default: Option<&String>,
-    text: &str,
-) -> Result<(), SettingError> {
-    let instead = match setting.availability {
-        Availability::Only(only) if value != only => format!("leave it unset or {only}"),
-        Availability::Absent if default.is_none_or(|d| d != value) => "leave it unset".into(),
-        _ => return Ok(()),
-    };
-    Err(SettingError::Unavailable { name: setting.name, text: shown(text), instead })
+fn available(setting: &Setting, value: &str, text: &str) -> Result<(), SettingError> {
+    match setting.availability {
+        Availability::Only(only) if value != only => {
+            let instead = format!("leave it unset or {only}");
+            Err(SettingError::Unavailable { name: setting.name, text: shown(text), instead })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The user's cache folder by the XDG rule: a relative XDG_CACHE_HOME does not count.

@@ -30,8 +30,6 @@ pub enum Availability {
     InForce,
     /// Other values than this one are refused.
     Only(&'static str),
-    /// Any value other than the default is refused.
-    Absent,
     /// Checked; it takes effect with a measured table, which this build refuses to make.
     Checked,
 }
@@ -42,7 +40,6 @@ impl Availability {
         match self {
             Self::InForce => None,
             Self::Only(value) => Some(format!("In this build only `{value}` is available.")),
-            Self::Absent => Some("Not available in this build.".into()),
             Self::Checked => {
                 Some("Checked in this build, without effect: it makes no measured table.".into())
             }
@@ -72,10 +69,6 @@ const fn setting(name: &'static str, form: Form, default: Defaults, meaning: &'s
 
 const fn calib(name: &'static str, form: Form, default: Defaults, meaning: &'static str) -> Setting {
     Setting { availability: Availability::Checked, ..setting(name, form, default, meaning) }
-}
-
-const fn absent(name: &'static str, form: Form, default: Defaults, meaning: &'static str) -> Setting {
-    Setting { availability: Availability::Absent, ..setting(name, form, default, meaning) }
 }
 
 const fn number(from: u64, to: u64) -> Form {
@@ -240,19 +233,24 @@ static REGISTRY: [Setting; 27] = [
         usual(Unset),
         "Opt-ins; `deepseek` is needed on a device kind that no owner has qualified yet.",
     ),
-    absent(
+    setting(
         name::ACCEPT_LOG,
         Form::Path,
         usual(Unset),
-        "File that receives every choice of depth and what was kept, as JSON lines.",
+        "File that every choice of depth and what was kept is appended to, as JSON lines; `tokenfare replay` reads it.",
     ),
-    absent(
+    setting(
         name::EXPLORE,
         number(0, 1_000_000),
         usual(Is("0")),
         "One round in this many verifies its full depth and is marked so in the accept log; 0 is never.",
     ),
-    absent(name::ROUND_PROF, Form::Flag, usual(Is("off")), "Reports where the time of each round goes."),
+    setting(
+        name::ROUND_PROF,
+        Form::Flag,
+        usual(Is("off")),
+        "Reports where the time of each round and each reply goes, in milliseconds.",
+    ),
     setting(
         name::DRAIN_S,
         number(0, 3600),

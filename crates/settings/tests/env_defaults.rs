@@ -94,8 +94,9 @@ fn values_are_trimmed_and_typed() {
         ("TF_EXPERIMENTAL", "DeepSeek , deepseek"),
         ("TF_SEED_SALT", " Some Salt "),
         ("TF_CPU_PATH", "AVX2"),
-        ("TF_DSV41_EXPLORE", "0"),
-        ("TF_DSV41_ROUND_PROF", "0"),
+        ("TF_DSV41_ACCEPT_LOG", " /logs/accept.jsonl "),
+        ("TF_DSV41_EXPLORE", "16"),
+        ("TF_DSV41_ROUND_PROF", "1"),
     ];
     let s = read(Platform::Cpu, &pairs).unwrap();
     assert_eq!((s.calib.source, s.calib.stat, s.calib.reps), (CalibSource::Default, TimingStat::Median, 50));
@@ -104,6 +105,8 @@ fn values_are_trimmed_and_typed() {
     assert_eq!((s.depth.joint, s.depth.plain_streams), (JointDepth::Separate, 64));
     assert_eq!((s.experiments, s.seed_salt.as_str()), (vec![Experiment::Deepseek], "Some Salt"));
     assert_eq!(s.cpu_path, CpuPath::Avx2);
+    let accept_log = Some(PathBuf::from("/logs/accept.jsonl"));
+    assert_eq!(s.logs, LogSettings { accept_log, explore: 16, round_prof: true });
 }
 
 #[rstest]
@@ -157,9 +160,6 @@ fn a_path_is_refused_without_a_default() {
 #[case("TF_DSV41_CALIB", "Measure", "leave it unset or default")]
 #[case("TF_DSV41_CALIB", "cached", "leave it unset or default")]
 #[case("TF_DSV41_CALIB", "zig", "leave it unset or default")]
-#[case("TF_DSV41_EXPLORE", "9", "leave it unset")]
-#[case("TF_DSV41_ACCEPT_LOG", "/tmp/log", "leave it unset")]
-#[case("TF_DSV41_ROUND_PROF", "1", "leave it unset")]
 fn what_this_build_cannot_do_is_refused(#[case] name: &str, #[case] text: &str, #[case] instead: &str) {
     let expected = format!("{name}=\"{text}\": not available in this build; {instead}");
     assert_eq!(refusal(Platform::Cpu, name, text), expected);

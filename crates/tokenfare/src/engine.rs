@@ -17,6 +17,7 @@ use tokenfare_settings::{CpuPath, DepthRule, DepthSettings, JointDepth, Platform
 
 use crate::cli::{DeviceKind, EngineArgs};
 use crate::progress;
+use crate::watch::Watch;
 
 /// Tokens of one prompt piece.
 const PIECE_ROWS: usize = 256;
@@ -93,6 +94,7 @@ struct Setup<'a> {
     checkpoint: &'a Checkpoint,
     tokenizer: Arc<Tokenizer>,
     options: ModelOptions,
+    watch: Watch,
     started: Instant,
 }
 
@@ -129,7 +131,7 @@ impl Setup<'_> {
         let model = Model::new(device, loaded?, &config, map.map, self.options)?;
         let drafts = if wanted { Drafts::On } else { Drafts::Off };
         let cache_bytes = self.args.prompt_cache_gib * f64::from(1 << 30);
-        let lanes = LanesConfig {
+        let mut lanes = LanesConfig {
             drafts,
             depth: depth(&self.settings.depth, self.settings.copies.max_rows),
             table: CostTable::built_in(),
@@ -138,6 +140,8 @@ impl Setup<'_> {
             prompt_cache_bytes: cache_bytes as usize,
             ..LanesConfig::default()
         };
+        let block = config.drafter.as_ref().filter(|_| wanted).map_or(0, |d| d.block);
+        self.watch.attach(&mut lanes, block)?;
         let lanes = Lanes::start(model, lanes).context("the engine's thread")?;
         let loaded_s = self.started.elapsed().as_secs_f64();
         Ok(Engine { lanes, tokenizer: self.tokenizer, config, drafts, loaded_s })
@@ -156,6 +160,7 @@ pub fn start(dir: &std::path::Path, args: &EngineArgs, settings: &Settings, slot
     if !args.prompt_cache_gib.is_finite() || args.prompt_cache_gib < 0.0 {
         bail!("--prompt-cache-gib {}: expected a number from 0", args.prompt_cache_gib);
     }
+    let watch = Watch::open(&settings.logs)?;
     let checkpoint = Checkpoint::open(dir)?;
     let config = checkpoint.config();
     let tokenizer = Arc::new(Tokenizer::open(dir, config.vocab)?);
@@ -171,7 +176,7 @@ pub fn start(dir: &std::path::Path, args: &EngineArgs, settings: &Settings, slot
         caches: if args.exact_caches { CacheMode::Exact } else { CacheMode::Trained },
     };
     let max_rows = options.launch_rows(config);
-    let setup = Setup { args, settings, checkpoint: &checkpoint, tokenizer, options, started };
+    let setup = Setup { args, settings, checkpoint: &checkpoint, tokenizer, options, watch, started };
     match args.device {
         DeviceKind::Auto | DeviceKind::Cpu => {
             let device = Cpu::new(CpuOptions {

@@ -7,6 +7,7 @@ mod embedded;
 mod engine;
 mod locate;
 mod progress;
+mod watch;
 
 use std::process::ExitCode;
 

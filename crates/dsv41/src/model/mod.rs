@@ -23,6 +23,8 @@ mod watch;
 pub use options::{CacheMode, ModelError, ModelOptions};
 pub use rope::Rope;
 
+use std::time::Duration;
+
 use tokenfare_device::Device;
 use tokenfare_lanes::{TargetError, TargetInfo};
 
@@ -51,6 +53,8 @@ pub struct Model<D: Device> {
     /// Recorded windows: entry `n - 1` runs `n` rows.
     windows: Vec<Option<D::Program>>,
     observer: Option<Box<dyn Observer>>,
+    /// Of the last window.
+    read_back: Duration,
 }
 
 impl<D: Device> Model<D> {
@@ -99,6 +103,7 @@ impl<D: Device> Model<D> {
             last: Vec::new(),
             windows: (0..options.window_rows).map(|_| None).collect(),
             observer: None,
+            read_back: Duration::ZERO,
         })
     }
 

@@ -1,6 +1,7 @@
 //! The model as the target of its lanes.
 
 use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
 use tokenfare_device::Device;
 use tokenfare_lanes::{Logits, SavedState, Segment, Target, TargetError, TargetInfo, Want};
@@ -114,7 +115,10 @@ impl<D: Device> Model<D> {
             device.replay(program)?;
         }
         logits.values.resize(n * self.info.vocab, 0.0);
-        device.read(&net.logits, 0, &mut logits.values)
+        let began = Instant::now();
+        device.read(&net.logits, 0, &mut logits.values)?;
+        self.read_back = began.elapsed();
+        Ok(())
     }
 }
 
@@ -142,6 +146,10 @@ impl<D: Device> Target for Model<D> {
         logits.vocab = self.info.vocab;
         logits.values.clear();
         self.run_window(n, logits).map_err(during("verify window"))
+    }
+
+    fn read_back(&self) -> Duration {
+        self.read_back
     }
 
     fn keep(&mut self, slot: usize, len: usize) {

@@ -9,11 +9,13 @@ use serde_json::{Value, json};
 use tokenfare_lanes::sampling::seed_of;
 use tokenfare_lanes::{Channel, Event, Finish, Piece, ReplyStats, Request, Sampling};
 use tokenfare_server::{Chat, Dialect, Form, Prompt, ReplyText};
+use tracing_subscriber::EnvFilter;
 
 use super::{EngineArgs, SamplingArgs};
 use crate::dialect::Dsv41Dialect;
 use crate::engine::{self, Engine};
 use crate::locate;
+use crate::watch::PROFILE_TARGET;
 
 /// Tokens of a reply where the user sets no bound.
 const MAX_TOKENS: usize = 512;
@@ -189,6 +191,17 @@ fn summary(stats: &ReplyStats) -> String {
     format!("[{}]", parts.join(", "))
 }
 
+/// Shows the round profile; other log lines are for servers.
+fn start_profile() {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(EnvFilter::new(format!("{PROFILE_TARGET}=info")))
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .without_time()
+        .init();
+}
+
 /// Runs the command.
 pub fn run(args: RunArgs) -> Result<()> {
     let (model, prompt) = words(&args.words);
@@ -197,6 +210,9 @@ pub fn run(args: RunArgs) -> Result<()> {
         bail!("--raw: expected a prompt");
     }
     let settings = engine::settings(args.engine.device)?;
+    if settings.logs.round_prof {
+        start_profile();
+    }
     let dir = locate::model(model.as_deref())?;
     let engine = engine::start(&dir, &args.engine, &settings, 1)?;
     let dialect = Dsv41Dialect::new(engine.tokenizer.clone(), engine.config.eos);
