@@ -22,6 +22,7 @@ mod history;
 mod joint;
 pub mod log;
 mod plan;
+pub mod replay;
 mod rule;
 mod shape;
 mod table;

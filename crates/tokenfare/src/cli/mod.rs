@@ -1,6 +1,8 @@
 //! The command line: one definition of each command and flag.
 
 mod info;
+mod prices;
+mod replay;
 mod run;
 mod serve;
 mod settings;
@@ -32,6 +34,8 @@ enum Command {
     Info(info::InfoArgs),
     /// List every setting: value, where it comes from, default
     Settings(settings::SettingsArgs),
+    /// Read an accept log: what was kept, and what other rules would have earned
+    Replay(replay::ReplayArgs),
     /// Write a random checkpoint in the release layout
     Synth(synth::SynthArgs),
 }
@@ -44,6 +48,7 @@ impl Cli {
             Command::Serve(args) => serve::serve(args),
             Command::Info(args) => info::info(args),
             Command::Settings(args) => settings::settings(args),
+            Command::Replay(args) => replay::replay(args),
             Command::Synth(args) => synth::synth(args),
         }
     }
