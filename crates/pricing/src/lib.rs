@@ -25,6 +25,7 @@ mod plan;
 pub mod replay;
 mod rule;
 mod shape;
+pub mod simulate;
 mod table;
 mod timings;
 mod value;

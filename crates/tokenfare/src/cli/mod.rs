@@ -6,6 +6,7 @@ mod replay;
 mod run;
 mod serve;
 mod settings;
+mod simulate;
 mod synth;
 
 use std::path::PathBuf;
@@ -36,6 +37,8 @@ enum Command {
     Settings(settings::SettingsArgs),
     /// Read an accept log: what was kept, and what other rules would have earned
     Replay(replay::ReplayArgs),
+    /// Play depth rules in worlds whose acceptance and costs are known
+    Simulate(simulate::SimulateArgs),
     /// Write a random checkpoint in the release layout
     Synth(synth::SynthArgs),
 }
@@ -49,6 +52,7 @@ impl Cli {
             Command::Info(args) => info::info(args),
             Command::Settings(args) => settings::settings(args),
             Command::Replay(args) => replay::replay(args),
+            Command::Simulate(args) => simulate::simulate(args),
             Command::Synth(args) => synth::synth(args),
         }
     }
