@@ -3,70 +3,24 @@
 //! `cargo bench -p tokenfare-dsv41 --bench mini_decode [-- ROUNDS]`. Both engines live side by side and take turns,
 //! prompt by prompt, so that what else the machine does falls on both. Greedy, up to 64 tokens a reply.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+mod support;
 
-use serde::Deserialize;
-use tokenfare_cpu::{Cpu, CpuOptions, PathChoice};
-use tokenfare_dsv41::checkpoint::Checkpoint;
-use tokenfare_dsv41::load::{self, LoadOptions, load};
-use tokenfare_dsv41::model::{CacheMode, Model, ModelOptions};
-use tokenfare_dsv41::progress::Silent;
-use tokenfare_dsv41::tokenizer::{Tokenizer, token_map};
-use tokenfare_lanes::{Drafts, Event, Lanes, LanesConfig, NoText, ReplyStats, Request};
+use std::collections::BTreeMap;
+
+use support::{median, model, prompts};
+use tokenfare_lanes::{Drafts, Lanes, LanesConfig, NoText, ReplyStats, Request};
 
 const TOKENS: usize = 64;
 
-#[derive(Deserialize)]
-struct Prompt {
-    domain: String,
-    prompt_ids: Vec<u32>,
-}
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/mini")
-}
-
-fn prompts(file: &str) -> Vec<Prompt> {
-    let bytes = std::fs::read(folder().join(file)).expect("the file ships with the model");
-    serde_json::from_slice(&bytes).expect("a list of prompts")
-}
-
 fn engine(drafts: Drafts) -> Lanes {
-    let checkpoint = Checkpoint::open(&folder()).expect("the mini checkpoint");
-    let config = checkpoint.config();
-    let options = ModelOptions {
-        slots: 1,
-        context: 2048,
-        piece_rows: 256,
-        window_rows: 64,
-        caches: CacheMode::Trained,
-    };
-    let choice = CpuOptions { path: PathChoice::Auto, threads: 0, max_rows: options.launch_rows(config) };
-    let mut device = Cpu::new(choice).expect("a device");
-    let drafter = if drafts == Drafts::On { load::Drafts::Load } else { load::Drafts::Skip };
-    let loading = LoadOptions { drafter, threads: 2, progress: &Silent };
-    let weights = load(&checkpoint, &mut device, &loading).expect("weights");
-    let tokenizer = Tokenizer::open(&folder(), config.vocab).expect("a tokenizer");
-    let map = token_map(&tokenizer).expect("a token map").map;
-    let model = Model::new(device, weights, config, map, options).expect("a model");
     let config = LanesConfig { drafts, prompt_cache_bytes: 0, ..LanesConfig::default() };
-    Lanes::start(model, config).expect("a thread")
+    Lanes::start(model(drafts, 0), config).expect("a thread")
 }
 
 fn reply(lanes: &Lanes, prompt: &[u32]) -> ReplyStats {
-    let handle = lanes.handle();
     let mut request = Request::new(prompt.to_vec(), TOKENS, Box::new(NoText));
     request.stop_tokens = vec![1];
-    let request = request.validate(handle.info()).expect("a valid request");
-    let mut reply = handle.submit(request).expect("room in the queue");
-    loop {
-        match reply.blocking_next() {
-            Some(Event::Finished { stats, .. }) => return *stats,
-            Some(_) => {}
-            None => panic!("the engine stopped"),
-        }
-    }
+    support::reply(lanes, request).1
 }
 
 /// Tokens and seconds of one domain in one round.
@@ -87,11 +41,6 @@ impl Sum {
     fn speed(self) -> f64 {
         self.tokens as f64 / self.seconds
     }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 fn main() {
