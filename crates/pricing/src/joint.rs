@@ -105,7 +105,7 @@ mod tests {
         #[test]
         fn the_scan_equals_brute_force(
             slots in prop::collection::vec(prop::collection::vec(0.0f64..=0.995, 0..=5), 1..=3),
-            verify in prop::collection::vec(1.0f64..60.0, 2..=24),
+            verify in prop::collection::vec(1.0f64..60.0, 2..=64),
             stairs in 0.0f64..40.0,
             other in 0usize..5,
             cap in 6usize..30,

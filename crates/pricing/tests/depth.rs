@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use rstest::rstest;
 use tokenfare_pricing::{
-    Copied, CostTable, Depth, DepthConfig, Joint, Outcome, Pass, Rule, Skip, Source, Window,
+    Copied, CostTable, Depth, DepthConfig, Joint, Outcome, Pass, Rule, Skip, Source, Window, expected_tokens,
 };
 
 fn cost(cap: usize, skip: Skip, joint: Joint) -> DepthConfig {
@@ -298,5 +298,49 @@ proptest! {
                 plan.choices().iter().map(|c| outcome(c.slot, c.depth.min(round), 7)).collect();
             depth.observe(&plan, &outcomes);
         }
+    }
+
+    #[test]
+    fn choices_equal_brute_force_over_all_depths(
+        streams in prop::collection::vec((prop::collection::vec(0.0f64..1.0, 0..=5), 0usize..7), 1..=3),
+        verify in prop::collection::vec(0.5f64..90.0, 2..=64),
+        draft in 0.001f64..1.0,
+        cap in 1usize..=5,
+        taught in prop::collection::vec(0usize..=5, 0..20),
+    ) {
+        let table = CostTable::new(&verify, draft, 0.0).unwrap();
+        let config = cost(cap, Skip::On, Joint::Together);
+        let mut depth = Depth::new(config, table.clone(), 5);
+        (0..3).for_each(|slot| depth.admit(slot));
+        let windows: Vec<Window<'_>> =
+            streams.iter().enumerate().map(|(slot, (held, room))| Window { room: *room, ..window(slot, held) }).collect();
+        for accepted in taught {
+            let plan = depth.plan(windows.len(), &windows);
+            let outcomes: Vec<Outcome> =
+                plan.choices().iter().map(|c| outcome(c.slot, accepted.min(c.depth), 7)).collect();
+            depth.observe(&plan, &outcomes);
+        }
+        let n = windows.len();
+        let pass = if windows.iter().any(|w| !w.held.is_empty()) { Pass::Run } else { Pass::Skipped };
+        let lambda = if n == 1 { depth.lambda(0) } else { depth.shared_lambda(n, pass) };
+        let value = |depths: &[usize]| -> f64 {
+            let rows = depths.iter().map(|d| d + 1).sum();
+            let price = if n == 1 { table.window_ms(rows) } else { table.rows_ms(rows) };
+            let tokens = windows.iter().zip(depths).map(|(w, &d)| {
+                expected_tokens(&depth.estimate().probabilities(w.held), d)
+            });
+            tokens.sum::<f64>() - lambda * price
+        };
+        let mut all = vec![vec![]];
+        for w in &windows {
+            let top = w.held.len().min(w.room).min(cap);
+            let least = if n == 1 { 0 } else { top.min(1) };
+            let longer = |d: &Vec<usize>| (least..=top).map(|k| [&d[..], &[k]].concat()).collect::<Vec<_>>();
+            all = all.iter().flat_map(longer).collect();
+        }
+        let best = all.iter().map(|d| value(d)).fold(f64::NEG_INFINITY, f64::max);
+        let found = depths(&depth, &windows);
+        prop_assert!(all.contains(&found));
+        prop_assert!((value(&found) - best).abs() < 1e-9, "{found:?}");
     }
 }

@@ -1,4 +1,5 @@
 //! Replays of logs whose every draft's fate is known to the test.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use rstest::rstest;
 use tokenfare_pricing::log::{
