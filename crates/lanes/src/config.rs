@@ -14,6 +14,16 @@ pub enum Drafts {
     Off,
 }
 
+/// Whether drafts may be copied from a stream's own tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Copies {
+    /// Wherever they are worth more than the drafter's.
+    #[default]
+    On,
+    /// Never.
+    Off,
+}
+
 /// Chooses depths in place of the depth rule; no choice changes a token.
 pub trait DepthOracle: Send {
     /// The number of drafts to verify, of at most `most`, for the window of `slot` in round `round`; `None` leaves it to the rule.
@@ -43,6 +53,8 @@ pub struct LanesConfig {
     pub depth: DepthConfig,
     /// Prices of rounds.
     pub table: CostTable,
+    /// Whether drafts may be copied.
+    pub copies: Copies,
     /// Shortest match that a copy is drafted from.
     pub lookup_min: usize,
     /// Most tokens of a prompt piece, at most the model's own limit in any case.
@@ -69,6 +81,7 @@ impl Default for LanesConfig {
             drafts: Drafts::On,
             depth: DepthConfig::default(),
             table: CostTable::built_in(),
+            copies: Copies::On,
             lookup_min: 4,
             piece_rows: usize::MAX,
             piece_share: 25,

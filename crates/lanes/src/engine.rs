@@ -6,8 +6,8 @@ use crate::pace::{Pace, Turn};
 use crate::prompt_cache::PromptCache;
 use crate::stream::{Held, Stream};
 use crate::{
-    Ask, DepthOracle, Drafter, Drafts, Event, Finish, LanesConfig, Logits, Observer, Proposal, Target,
-    TargetError, TargetInfo,
+    Ask, Copies, DepthOracle, Drafter, Drafts, Event, Finish, LanesConfig, Logits, Observer, Proposal,
+    Target, TargetError, TargetInfo,
 };
 use std::sync::{Arc, MutexGuard};
 use tokenfare_pricing::{Depth, confidence};
@@ -25,6 +25,7 @@ pub(crate) struct Engine<M> {
     pub(crate) logits: Logits,
     /// Whether kept rows become drafter context. Every stream's do, so that kept prompt states serve every later stream.
     pub(crate) ingests: bool,
+    pub(crate) copies: Copies,
     pub(crate) lookup_min: usize,
     /// Most rows of a window whose drafts are copied.
     pub(crate) copied_rows: usize,
@@ -59,6 +60,7 @@ impl<M: Target + Drafter> Engine<M> {
             drawer: Drawer::new(info.vocab),
             logits: Logits::default(),
             ingests: drafts,
+            copies: config.copies,
             lookup_min: config.lookup_min,
             copied_rows: rule.copied_rows,
             oracle: config.oracle,

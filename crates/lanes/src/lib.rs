@@ -28,6 +28,7 @@
 //! # }
 //! ```
 
+mod acceptance;
 mod clock;
 mod conclude;
 mod config;
@@ -53,8 +54,9 @@ mod target;
 pub mod testkit;
 mod text;
 
+pub use acceptance::{AcceptanceError, AcceptanceRun};
 pub use clock::{Clock, SystemClock};
-pub use config::{DepthOracle, Drafts, Explore, LanesConfig};
+pub use config::{Copies, DepthOracle, Drafts, Explore, LanesConfig};
 pub use event::{Event, Finish, ReplyStats, TokenEvent, TokenLogprob};
 pub use grammar::{Grammar, GrammarError};
 pub use handle::{Canceller, Lanes, LanesHandle, Reply, SubmitError};

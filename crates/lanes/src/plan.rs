@@ -3,7 +3,7 @@
 use crate::copies::{Match, continuation};
 use crate::engine::Engine;
 use crate::stream::Stream;
-use crate::{Drafter, RoundChoice, Target, WindowChoice};
+use crate::{Copies, Drafter, RoundChoice, Target, WindowChoice};
 use tokenfare_pricing::{Copied, Plan, Source, Window};
 
 /// One stream's rows in a round.
@@ -111,7 +111,7 @@ impl<M: Target + Drafter> Engine<M> {
 
     fn offer(&mut self, slot: usize, live: usize) -> Offer {
         let drafting = self.depth.drafts_wanted(live);
-        let copying = drafting && self.depth.copies_wanted(slot);
+        let copying = drafting && self.copies == Copies::On && self.depth.copies_wanted(slot);
         let most_copied = self.copied_rows.saturating_sub(1);
         let lookup_min = self.lookup_min;
         let stream = self.stream(slot);

@@ -15,6 +15,7 @@
 //! depth.observe(&plan, &[Outcome { slot: 0, accepted: 2, committed: 3, next: 17 }]);
 //! ```
 
+mod acceptance;
 mod copies;
 mod depth;
 mod estimate;
@@ -30,6 +31,7 @@ mod table;
 mod timings;
 mod value;
 
+pub use acceptance::{Acceptance, CONFIDENCE_BINS, CONFIDENCE_EDGES, DraftCount, confidence_bin};
 pub use copies::{Band, CopyRecord};
 pub use depth::Depth;
 pub use estimate::{Estimate, confidence};
