@@ -87,7 +87,7 @@ impl Observer for Watch {
 }
 
 /// A measurement on an engine of its own: every round verifies all drafts of the drafter, none is copied.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct AcceptanceRun {
     watch: Watch,
     /// Requests so far: they are admitted, and numbered, in the order they came.
@@ -95,15 +95,19 @@ pub struct AcceptanceRun {
 }
 
 impl AcceptanceRun {
-    /// The measurement, and `config` with what it needs: the full depth, no copies, its own observer.
-    pub fn prepare(mut config: LanesConfig) -> (Self, LanesConfig) {
-        let watch = Watch::default();
+    /// A measurement of nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// `config` with what this measurement needs: the full depth, no copies, its own observer.
+    pub fn configure(&self, mut config: LanesConfig) -> LanesConfig {
         config.depth.rule = Rule::Static { depth: usize::MAX };
         config.depth.plain_streams = 0;
         config.copies = Copies::Off;
         config.oracle = None;
-        config.observer = Some(Box::new(watch.clone()));
-        (Self { watch, admitted: 0 }, config)
+        config.observer = Some(Box::new(self.watch.clone()));
+        config
     }
 
     /// Serves `requests` together and counts the rounds of each reply, in the order of the requests.
@@ -111,7 +115,7 @@ impl AcceptanceRun {
     /// A reply is measured up to its end token or its `max_new`, and is generated a block beyond, so that its last
     /// rounds verify as many drafts as the others; drafts beyond the measured end are not counted. The first round
     /// starts with the first generated token, and the last one before the last measured token. `lanes` must be those
-    /// started with the configuration of [`AcceptanceRun::prepare`], and serve nobody else.
+    /// started with [`AcceptanceRun::configure`], and serve nobody else.
     ///
     /// # Errors
     /// A request that is refused or not taken, or a reply that fails.

@@ -8,8 +8,8 @@ use tokenfare_lanes::{AcceptanceError, AcceptanceRun, Copies, LanesConfig, Reque
 use tokenfare_pricing::Acceptance;
 
 fn measured(fake: FakeConfig, config: LanesConfig, requests: Vec<Request>) -> Vec<Acceptance> {
-    let (mut run, config) = AcceptanceRun::prepare(config);
-    let (lanes, _) = start(fake, config);
+    let mut run = AcceptanceRun::new();
+    let (lanes, _) = start(fake, run.configure(config));
     run.serve(&lanes.handle(), requests).expect("whole replies")
 }
 
@@ -39,8 +39,8 @@ fn each_request_has_its_own_counts_and_together_is_alone() {
     };
     let fake = FakeConfig { right: vec![3], ..FakeConfig::default() };
     let together = measured(fake.clone(), config(), requests());
-    let (mut run, config) = AcceptanceRun::prepare(config());
-    let (lanes, _) = start(fake, config);
+    let mut run = AcceptanceRun::new();
+    let (lanes, _) = start(fake, run.configure(config()));
     let alone: Vec<Acceptance> = requests()
         .into_iter()
         .flat_map(|request| run.serve(&lanes.handle(), vec![request]).expect("a whole reply"))
@@ -69,8 +69,8 @@ fn copies_off_copies_nothing_and_changes_nothing() {
 
 #[test]
 fn a_reply_that_fails_is_an_error() {
-    let (mut run, config) = AcceptanceRun::prepare(config());
-    let (lanes, probe) = start(FakeConfig::default(), config);
+    let mut run = AcceptanceRun::new();
+    let (lanes, probe) = start(FakeConfig::default(), run.configure(config()));
     probe.fault(Call::Window, 1, Fault::Error);
     let failed = run.serve(&lanes.handle(), vec![request(prompt(1, 5), 9)]);
     assert!(matches!(failed, Err(AcceptanceError::Ended { request: 0, .. })), "{failed:?}");

@@ -28,6 +28,8 @@ const WINDOW_ROWS: usize = 64;
 pub struct Engine {
     /// The lanes.
     pub lanes: Lanes,
+    /// The device in words.
+    pub device: String,
     /// The checkpoint's tokenizer.
     pub tokenizer: Arc<Tokenizer>,
     /// The checkpoint's sizes.
@@ -103,7 +105,12 @@ impl Setup<'_> {
         self.args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
     }
 
-    fn start<D: Device>(self, mut device: D) -> Result<Engine> {
+    fn start<D: Device>(
+        self,
+        mut device: D,
+        adjust: impl FnOnce(LanesConfig) -> LanesConfig,
+    ) -> Result<Engine> {
+        let name = device.name();
         let config = self.checkpoint.config().clone();
         let wanted = config.drafter.is_some() && !self.args.no_drafts;
         let bar = progress::bytes("loading");
@@ -142,14 +149,25 @@ impl Setup<'_> {
         };
         let block = config.drafter.as_ref().filter(|_| wanted).map_or(0, |d| d.block);
         self.watch.attach(&mut lanes, block)?;
-        let lanes = Lanes::start(model, lanes).context("the engine's thread")?;
+        let lanes = Lanes::start(model, adjust(lanes)).context("the engine's thread")?;
         let loaded_s = self.started.elapsed().as_secs_f64();
-        Ok(Engine { lanes, tokenizer: self.tokenizer, config, drafts, loaded_s })
+        Ok(Engine { lanes, device: name, tokenizer: self.tokenizer, config, drafts, loaded_s })
     }
 }
 
 /// Opens the checkpoint in `dir`, loads it and starts `slots` lanes.
 pub fn start(dir: &std::path::Path, args: &EngineArgs, settings: &Settings, slots: usize) -> Result<Engine> {
+    start_with(dir, args, settings, slots, |config| config)
+}
+
+/// [`start`] with lanes of another configuration than the settings give.
+pub fn start_with(
+    dir: &std::path::Path,
+    args: &EngineArgs,
+    settings: &Settings,
+    slots: usize,
+    adjust: impl FnOnce(LanesConfig) -> LanesConfig,
+) -> Result<Engine> {
     let started = Instant::now();
     if args.exact_caches && args.device != DeviceKind::Reference {
         bail!("--exact-caches: only with --device reference");
@@ -184,8 +202,8 @@ pub fn start(dir: &std::path::Path, args: &EngineArgs, settings: &Settings, slot
                 threads: args.threads.unwrap_or(0),
                 max_rows,
             })?;
-            setup.start(device)
+            setup.start(device, adjust)
         }
-        DeviceKind::Reference => setup.start(Reference::new(max_rows)),
+        DeviceKind::Reference => setup.start(Reference::new(max_rows), adjust),
     }
 }

@@ -79,6 +79,17 @@ impl<M: Target + Drafter, F: Fn() -> M> Suite<'_, F> {
         Ok(Lanes::start((self.model)(), config)?)
     }
 
+    /// Serves every request alone, without drafts, whole and uncached: what every other way must equal.
+    fn serial(&mut self) -> Result<(), Box<dyn std::error::Error>> {
+        let lanes = self.start(undrafted(uncached()))?;
+        self.serial = self.workload.requests.iter().map(|make| run(&lanes.handle(), make())).collect();
+        let failed = self.serial.iter().find_map(|reply| match &reply.finish {
+            Some(Finish::Failed(words)) => Some(words.clone()),
+            _ => None,
+        });
+        failed.map_or(Ok(()), |words| Err(words.into()))
+    }
+
     fn compare(&mut self, served: &str, request: usize, found: Collected) -> Result<(), Mismatch> {
         let expected = &self.serial[request];
         if !expected.same_reply(&found) {
@@ -127,6 +138,10 @@ fn uncached() -> LanesConfig {
     LanesConfig { prompt_cache_bytes: 0, ..LanesConfig::default() }
 }
 
+fn undrafted(config: LanesConfig) -> LanesConfig {
+    LanesConfig { drafts: Drafts::Off, ..config }
+}
+
 fn with_rule(rule: Rule) -> LanesConfig {
     LanesConfig { depth: DepthConfig { rule, ..DepthConfig::default() }, ..uncached() }
 }
@@ -146,20 +161,7 @@ pub fn exactness<M: Target + Drafter>(
     breadth: Breadth,
 ) -> Result<Compared, Box<dyn std::error::Error>> {
     let mut suite = Suite { model, workload, serial: Vec::new(), compared: Compared::default() };
-    let lanes = suite.start(LanesConfig { drafts: Drafts::Off, ..uncached() })?;
-    for make in &workload.requests {
-        let mut request = make();
-        request.draft = false;
-        suite.serial.push(run(&lanes.handle(), request));
-    }
-    drop(lanes);
-    if let Some(words) = suite.serial.iter().find_map(|reply| match &reply.finish {
-        Some(Finish::Failed(words)) => Some(words.clone()),
-        _ => None,
-    }) {
-        return Err(words.into());
-    }
-
+    suite.serial()?;
     for &depth in breadth.of(&[0, 1, 2, 3, 4, 5]) {
         let lanes = suite.start(with_rule(Rule::Static { depth }))?;
         suite.alone(&format!("static depth {depth}"), &lanes.handle())?;
@@ -194,5 +196,39 @@ pub fn exactness<M: Target + Drafter>(
         suite.alone(served, &lanes.handle())?;
         suite.together(&format!("{served}, 4 streams"), &lanes.handle(), 4)?;
     }
+    Ok(suite.compared)
+}
+
+/// [`exactness`] for long prompts, each way fed few times: whole prompts against pieces of each of `pieces` rows
+/// without drafts, drafts at the full depth over whole prompts, priced drafts and copies in shared rounds, and prompts
+/// resumed from the kept state of their first three quarters, then from their own.
+///
+/// # Errors
+///
+/// The first [`Mismatch`], or what kept the engine from starting.
+pub fn exactness_of_prompts<M: Target + Drafter>(
+    model: impl Fn() -> M,
+    workload: &Workload,
+    pieces: &[usize],
+) -> Result<Compared, Box<dyn std::error::Error>> {
+    let mut suite = Suite { model, workload, serial: Vec::new(), compared: Compared::default() };
+    suite.serial()?;
+    for &piece_rows in pieces {
+        let lanes = suite.start(undrafted(LanesConfig { piece_rows, ..uncached() }))?;
+        suite.alone(&format!("pieces of {piece_rows}, no drafts"), &lanes.handle())?;
+    }
+    let lanes = suite.start(with_rule(Rule::Static { depth: 5 }))?;
+    suite.alone("static depth 5", &lanes.handle())?;
+    let lanes = suite.start(LanesConfig { lookup_min: 1, ..uncached() })?;
+    suite.together("cost, copies from 1, 8 streams", &lanes.handle(), 8)?;
+    let lanes = suite.start(LanesConfig::default())?;
+    for make in &workload.requests {
+        let mut start = make();
+        start.prompt.truncate((start.prompt.len() * 3 / 4).max(1));
+        start.max_new = 1;
+        run(&lanes.handle(), start);
+    }
+    suite.alone("resumed from a part", &lanes.handle())?;
+    suite.alone("resumed from the whole", &lanes.handle())?;
     Ok(suite.compared)
 }

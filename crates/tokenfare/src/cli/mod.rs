@@ -1,5 +1,6 @@
 //! The command line: one definition of each command and flag.
 
+mod bench;
 mod info;
 mod prices;
 mod replay;
@@ -41,6 +42,8 @@ enum Command {
     Simulate(simulate::SimulateArgs),
     /// Write a random checkpoint in the release layout
     Synth(synth::SynthArgs),
+    /// Measure this engine
+    Bench(bench::BenchArgs),
 }
 
 impl Cli {
@@ -54,6 +57,7 @@ impl Cli {
             Command::Replay(args) => replay::replay(args),
             Command::Simulate(args) => simulate::simulate(args),
             Command::Synth(args) => synth::synth(args),
+            Command::Bench(args) => bench::bench(args),
         }
     }
 }
