@@ -3,7 +3,7 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
-use tokenfare_device::{DeviceError, Result};
+use tokenfare_device::{DeviceError, Result, refusable};
 
 /// Alignment of every allocation, one cache line.
 pub(crate) const ALIGN: usize = 64;
@@ -88,7 +88,7 @@ impl Drop for HugeBytes {
 fn allocate(layout: Layout) -> Option<NonNull<u8>> {
     if layout.align() < HUGE_PAGE {
         // SAFETY: the size is at least one byte.
-        return NonNull::new(unsafe { alloc_zeroed(layout) });
+        return NonNull::new(refusable(|| unsafe { alloc_zeroed(layout) }));
     }
     let (size, mapped) = (layout.size(), layout.size().checked_add(HUGE_PAGE)?);
     // SAFETY: a fresh anonymous mapping touches no existing memory.
@@ -123,7 +123,7 @@ fn allocate(layout: Layout) -> Option<NonNull<u8>> {
 #[cfg(not(target_os = "linux"))]
 fn allocate(layout: Layout) -> Option<NonNull<u8>> {
     // SAFETY: the size is at least one byte.
-    NonNull::new(unsafe { alloc_zeroed(layout) })
+    NonNull::new(refusable(|| unsafe { alloc_zeroed(layout) }))
 }
 
 fn release(ptr: NonNull<u8>, layout: Layout) {

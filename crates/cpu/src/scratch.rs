@@ -23,7 +23,8 @@ impl Scratch {
             self.bytes = None;
             match HugeBytes::zeroed(len.next_power_of_two().max(4096), "thread scratch") {
                 Ok(bytes) => self.bytes = Some(bytes),
-                Err(error) => panic!("{error}"),
+                // The pool reports it, so the panic's own lines on standard error would only repeat it.
+                Err(error) => std::panic::resume_unwind(Box::new(error.to_string())),
             }
         }
         let bytes = self.bytes.as_mut().expect("allocated above");

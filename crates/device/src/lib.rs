@@ -15,12 +15,14 @@ mod error;
 pub mod format;
 mod ops;
 pub mod reference;
+mod refusable;
 mod weights;
 
 pub use error::{DeviceError, Result};
 pub use format::{Cache, CacheFormat};
 pub use ops::{Attention, CacheStore, Candidates, Device, IndexSelect, Moe, PairPool, Route, Selected, View};
 pub use reference::Reference;
+pub use refusable::{is_refusable, refusable};
 pub use weights::{LinearData, Matrix};
 
 /// The index that stands for "no row": such a row is skipped by stores and ignored by attention.

@@ -249,6 +249,11 @@ impl LanesHandle {
         self.shared.advance(Mode::Draining);
     }
 
+    /// Takes no more requests and cancels those it has.
+    pub fn stop(&self) {
+        self.shared.advance(Mode::Stopping);
+    }
+
     /// Whether requests are still taken.
     pub fn is_open(&self) -> bool {
         self.shared.inbox().mode == Mode::Open

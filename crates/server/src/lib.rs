@@ -6,6 +6,7 @@
 mod answer;
 mod chat;
 mod completions;
+mod connections;
 mod dialect;
 mod error;
 mod fields;

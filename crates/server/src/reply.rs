@@ -1,5 +1,6 @@
 //! From lane events to a protocol's reply: as events or collected.
 
+use axum::http::StatusCode;
 use serde_json::{Value, json};
 use tokenfare_lanes::{Channel, Event, Finish, Piece, ReplyStats, TextEnd, TokenEvent, TokenLogprob};
 
@@ -97,7 +98,11 @@ impl Events {
     pub fn end(&self, finish: &Finish) -> Result<EndReason, ApiError> {
         let called = self.begun > 0 && self.begun == self.complete;
         match finish {
-            Finish::Cancelled => Err(failure("the request was cancelled")),
+            // A client that left sees no end, so this one met the end of the server.
+            Finish::Cancelled => Err(ApiError::status(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the server shut down before the reply ended",
+            )),
             Finish::Failed(cause) => Err(failure(cause)),
             Finish::Length => Ok(EndReason::Length),
             Finish::Text(TextEnd::StopString(string)) => Ok(EndReason::StopString(string.clone())),
@@ -188,7 +193,7 @@ impl Collected {
 }
 
 fn failure(cause: &str) -> ApiError {
-    ApiError::status(axum::http::StatusCode::INTERNAL_SERVER_ERROR, cause)
+    ApiError::status(StatusCode::INTERNAL_SERVER_ERROR, cause)
 }
 
 /// `usage` over all choices in order, `n` a prompt: each prompt counts once, as its first choice met it.

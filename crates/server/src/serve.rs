@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 
 use crate::chat::chat_completions;
 use crate::completions::completions;
+use crate::connections;
 use crate::{ApiError, Defaults, Dialect};
 
 /// Most bytes of a request body.
@@ -213,16 +214,13 @@ impl Server {
     }
 
     /// Serves until `stop` resolves. From then on it refuses new work with 503, and ends when running replies have
-    /// ended, the drain time is over or `hurry` resolves.
-    ///
-    /// # Errors
-    /// Those of the listener.
+    /// ended, the drain time is over or `hurry` resolves; replies that still run then end with an error.
     pub async fn run(
         self: Arc<Self>,
         listener: TcpListener,
         stop: impl Future<Output = ()> + Send + 'static,
         hurry: impl Future<Output = ()> + Send + 'static,
-    ) -> std::io::Result<()> {
+    ) {
         let (closing, closed) = tokio::sync::oneshot::channel::<()>();
         let server = self.clone();
         let drained = async move {
@@ -233,16 +231,18 @@ impl Server {
                 () = tokio::time::sleep(server.drain) => {}
                 () = hurry => {}
             }
+            // What still runs ends with an error that its client sees.
+            server.lanes.stop();
             let _ = closing.send(());
         };
-        let serving = axum::serve(listener, router(self)).with_graceful_shutdown(drained);
+        let serving = connections::serve(listener, router(self), drained);
         let cut = async {
             let _ = closed.await;
             tokio::time::sleep(LAST_WORDS).await;
         };
         tokio::select! {
-            ended = async { serving.await } => ended,
-            () = cut => Ok(()),
+            () = serving => {}
+            () = cut => {}
         }
     }
 }

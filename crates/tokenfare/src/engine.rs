@@ -16,6 +16,7 @@ use tokenfare_pricing::{CostTable, DepthConfig, Joint, Rule, Skip};
 use tokenfare_settings::{CpuPath, DepthRule, DepthSettings, JointDepth, Platform, Settings};
 
 use crate::cli::{DeviceKind, EngineArgs};
+use crate::notice::notice;
 use crate::progress;
 use crate::watch::Watch;
 
@@ -58,7 +59,7 @@ pub fn settings(device: DeviceKind) -> Result<Settings> {
     }
     let settings = Settings::read(platform, variables)?;
     for unknown in settings.unknown() {
-        eprintln!("warning: {unknown}");
+        notice!("warning: {unknown}");
     }
     Ok(settings)
 }

@@ -4,14 +4,23 @@ mod cli;
 mod dialect;
 #[cfg(feature = "embed-mini")]
 mod embedded;
+mod ending;
 mod engine;
 mod locate;
+mod memory;
+mod notice;
+mod output;
 mod progress;
 mod watch;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+
+use crate::notice::notice;
+
+#[global_allocator]
+static ALLOCATOR: memory::Allocator = memory::Allocator;
 
 fn pipe_closed(error: &anyhow::Error) -> bool {
     let closed = |e: &std::io::Error| e.kind() == std::io::ErrorKind::BrokenPipe;
@@ -36,7 +45,9 @@ fn main() -> ExitCode {
         // Whoever reads the output has read enough.
         Err(error) if pipe_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tokenfare: {}", line(&error));
+            let line = line(&error);
+            ending::begin();
+            notice!("tokenfare: {line}");
             ExitCode::FAILURE
         }
     }

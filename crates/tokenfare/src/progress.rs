@@ -1,7 +1,5 @@
 //! The loading bar on the terminal.
 
-use std::time::Duration;
-
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar of bytes with rate and time left; hidden when standard error is not a terminal.
@@ -10,7 +8,6 @@ pub fn bytes(what: &str) -> ProgressBar {
     let style = "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
     bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.set_message(what.to_owned());
-    bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }
 

@@ -3,20 +3,8 @@
 
 mod support;
 
-use std::path::Path;
-use std::process::{Command, Output};
-
 use rstest::rstest;
-use support::{clean, mini, repository, tiny, tokenfare};
-
-/// The line of a refusal.
-fn refusal(command: &mut Command) -> String {
-    let Output { status, stdout, stderr } = command.output().unwrap();
-    let stderr = String::from_utf8(stderr).unwrap();
-    assert_eq!((status.code(), stdout.len()), (Some(1), 0), "{stderr}");
-    let [line] = stderr.lines().collect::<Vec<_>>()[..] else { panic!("expected one line:\n{stderr}") };
-    line.strip_prefix("tokenfare: ").unwrap_or_else(|| panic!("{line}")).to_owned()
-}
+use support::{copy_tiny, refusal, repository, tiny, tokenfare};
 
 #[rstest]
 #[case(&["--context", "0"], "--context 0: expected 2 to the model's 4096")]
@@ -81,13 +69,6 @@ fn a_setting_that_is_not_unicode_is_named() {
     assert_eq!(line, "TF_DSV41_DEPTH=\"\\xFF\": expected Unicode");
 }
 
-fn copy_tiny(to: &Path) {
-    for entry in std::fs::read_dir(tiny()).unwrap() {
-        let entry = entry.unwrap();
-        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-    }
-}
-
 #[test]
 fn a_tokenizer_of_another_vocabulary_is_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -142,19 +123,4 @@ fn a_taken_port_is_named() {
     let port = other.local_addr().unwrap().port().to_string();
     let line = refusal(tokenfare().args(["serve", &tiny(), "--port", &port]));
     assert!(line.starts_with(&format!("listening on 127.0.0.1:{port}: Address already in use")), "{line}");
-}
-
-/// Address spaces, in KiB, that end while weights are packed and while buffers are made.
-#[cfg(target_os = "linux")]
-#[rstest]
-#[case(40_000)]
-#[case(70_000)]
-#[case(90_000)]
-fn too_little_memory_is_told(#[case] limit: u32) {
-    let mut shell = clean(Command::new("sh"));
-    let line = format!("ulimit -v {limit}; exec \"$@\"");
-    shell.args(["-c", &line, "sh", env!("CARGO_BIN_EXE_tokenfare")]);
-    shell.env("MALLOC_ARENA_MAX", "1").env("TF_CPU_PATH", "scalar");
-    let line = refusal(shell.args(["run", &mini(), "hi", "--threads", "1"]));
-    assert_eq!(line.matches("out of memory").count(), 1, "{line}");
 }

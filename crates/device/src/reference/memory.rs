@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::Reference;
-use crate::{Buffer, DeviceError, Element, Result, View};
+use crate::{Buffer, DeviceError, Element, Result, View, refusable};
 
 /// Host memory with reference-counted handles.
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ impl<T: Element> Buffer for HostBuffer<T> {
 impl<T: Element> HostBuffer<T> {
     pub(super) fn zeroed(len: usize) -> Result<Self> {
         let mut values = Vec::new();
-        values.try_reserve_exact(len).map_err(|_| DeviceError::OutOfMemory {
+        refusable(|| values.try_reserve_exact(len)).map_err(|_| DeviceError::OutOfMemory {
             device: super::NAME.into(),
             bytes: (len as u64).saturating_mul(size_of::<T>() as u64),
             what: "a buffer",

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
+use tokenfare_device::refusable;
 
 use super::CheckpointError;
 use super::header::Pairs;
@@ -34,7 +35,8 @@ pub(crate) fn read_json_file(path: &Path) -> Result<Vec<u8>, CheckpointError> {
         let expected = format!("a file of at most {LONGEST_JSON} bytes");
         return Err(CheckpointError::File { path: path.to_owned(), expected, found });
     }
-    let mut bytes = Vec::with_capacity(metadata.len() as usize);
+    let mut bytes = Vec::new();
+    refusable(|| bytes.try_reserve_exact(metadata.len() as usize)).map_err(|cause| io(cause.into()))?;
     File::open(path).and_then(|f| f.take(LONGEST_JSON).read_to_end(&mut bytes)).map_err(io)?;
     Ok(bytes)
 }

@@ -24,6 +24,8 @@ pub use table::EngramTable;
 
 pub(crate) use index::read_json_file;
 
+use tokenfare_device::refusable;
+
 use crate::config::Config;
 use index::ShardEntry;
 
@@ -122,7 +124,7 @@ impl Checkpoint {
         let tensor = self.tensor(name).ok_or_else(|| self.missing(name, "a tensor".to_owned()))?;
         let (shard, bytes) = (self.shard(tensor), tensor.bytes as usize);
         let read = |buffer: &mut Vec<u8>| {
-            buffer.try_reserve_exact(bytes.saturating_sub(buffer.len()))?;
+            refusable(|| buffer.try_reserve_exact(bytes.saturating_sub(buffer.len())))?;
             buffer.resize(bytes, 0);
             shard.file.read_exact_at(buffer, tensor.offset)
         };
@@ -273,7 +275,9 @@ fn open_shard(entry: &ShardEntry) -> Result<(Shard, Vec<HeaderTensor>), Checkpoi
     let mut prefix = [0; header::PREFIX as usize];
     file.read_exact(&mut prefix).map_err(unreadable)?;
     let length = header::header_len(prefix, bytes).map_err(damaged)?;
-    let mut head = vec![0; length as usize];
+    let mut head = Vec::new();
+    refusable(|| head.try_reserve_exact(length as usize)).map_err(|cause| unreadable(cause.into()))?;
+    head.resize(length as usize, 0);
     file.read_exact_at(&mut head, 0).map_err(unreadable)?;
     let tensors = parse_header(&head, bytes).map_err(damaged)?;
     Ok((Shard { path: path.clone(), bytes, file }, tensors))

@@ -39,6 +39,9 @@ pub struct LoadOptions<'a> {
 /// Why weights cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
+    /// The system gives no thread to read and pack with.
+    #[error("a thread that loads: {0}")]
+    Thread(#[source] std::io::Error),
     /// The files cannot be read, or hold a value that is not finite.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),

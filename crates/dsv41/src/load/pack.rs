@@ -82,10 +82,15 @@ pub(super) fn pack_all<D: Device>(
     };
     std::thread::scope(|scope| {
         for _ in 1..options.threads {
-            scope.spawn(work);
+            let thread = std::thread::Builder::new().name("load".into()).spawn_scoped(scope, work);
+            if let Err(cause) = thread {
+                next.store(jobs.len(), Ordering::Relaxed);
+                return Err(LoadError::Thread(cause));
+            }
         }
         work();
-    });
+        Ok(())
+    })?;
     outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 

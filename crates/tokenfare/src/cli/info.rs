@@ -1,7 +1,5 @@
 //! `tokenfare info`: a checkpoint in numbers.
 
-use std::io::Write;
-
 use anyhow::Result;
 use clap::Args;
 use tokenfare_dsv41::checkpoint::Checkpoint;
@@ -9,6 +7,7 @@ use tokenfare_dsv41::info::{Info, describe};
 
 use super::ModelArg;
 use crate::locate;
+use crate::output::print;
 
 /// Arguments of `tokenfare info`.
 #[derive(Debug, Args)]
@@ -55,9 +54,6 @@ fn lines(info: &Info) -> Vec<(&'static str, String)> {
 pub fn info(args: InfoArgs) -> Result<()> {
     let dir = locate::model(args.model.model.as_deref())?;
     let checkpoint = Checkpoint::open(&dir)?;
-    let mut out = std::io::stdout().lock();
-    for (name, value) in lines(&describe(&checkpoint)) {
-        writeln!(out, "{name:<13} {value}")?;
-    }
-    Ok(())
+    let lines = lines(&describe(&checkpoint));
+    print(&lines.iter().map(|(name, value)| format!("{name:<13} {value}\n")).collect::<String>())
 }

@@ -13,8 +13,11 @@ use tracing_subscriber::EnvFilter;
 
 use super::{EngineArgs, SamplingArgs};
 use crate::dialect::Dsv41Dialect;
+use crate::ending::PanicsEnd;
 use crate::engine::{self, Engine};
 use crate::locate;
+use crate::notice::notice;
+use crate::output::print;
 use crate::watch::PROFILE_TARGET;
 
 /// Tokens of a reply where the user sets no bound.
@@ -62,22 +65,24 @@ struct Said {
     stats: ReplyStats,
 }
 
-fn show(
-    channel: Channel,
-    text: &str,
-    last: &mut Option<Channel>,
-    out: &mut impl Write,
-) -> std::io::Result<()> {
-    let opens = channel == Channel::Reasoning && *last != Some(Channel::Reasoning);
-    let closes = channel == Channel::Content && *last == Some(Channel::Reasoning);
-    if opens {
-        writeln!(out, "[reasoning]")?;
+/// A piece of a reply as the terminal shows it.
+fn plain(piece: &Piece) -> (Channel, String) {
+    // The terminal offers no tools; what the model calls all the same is written out.
+    match piece {
+        Piece::Text { channel, text } => (*channel, text.clone()),
+        Piece::Call(name) => (Channel::Content, format!("\n[call {name}] ")),
+        Piece::Arguments(json) => (Channel::Content, json.clone()),
+        Piece::CallEnd => (Channel::Content, "\n".to_owned()),
     }
-    if closes {
-        writeln!(out, "\n[answer]")?;
+}
+
+/// A line to show before a piece where the channel changes.
+fn heading(channel: Channel, last: &mut Option<Channel>) -> &'static str {
+    match (last.replace(channel), channel) {
+        (None | Some(Channel::Content), Channel::Reasoning) => "[reasoning]\n",
+        (Some(Channel::Reasoning), Channel::Content) => "\n[answer]\n",
+        _ => "",
     }
-    *last = Some(channel);
-    write!(out, "{text}")
 }
 
 impl Session<'_> {
@@ -104,7 +109,6 @@ impl Session<'_> {
     fn reply(&self, request: Request) -> Result<Said> {
         let handle = self.engine.lanes.handle();
         let mut reply = handle.submit(request.validate(handle.info())?)?;
-        let mut out = std::io::stdout().lock();
         let (mut content, mut reasoning, mut last) = (String::new(), String::new(), None);
         while let Some(event) = reply.blocking_next() {
             let (pieces, end) = match event {
@@ -112,26 +116,22 @@ impl Session<'_> {
                 Event::Tokens(tokens) => (tokens.into_iter().flat_map(|t| t.pieces).collect(), None),
                 Event::Finished { pieces, reason, stats } => (pieces, Some((reason, *stats))),
             };
+            let mut text = String::new();
             for piece in &pieces {
-                // The terminal offers no tools; what the model calls all the same is written out.
-                let (channel, text) = match piece {
-                    Piece::Text { channel, text } => (*channel, text.clone()),
-                    Piece::Call(name) => (Channel::Content, format!("\n[call {name}] ")),
-                    Piece::Arguments(json) => (Channel::Content, json.clone()),
-                    Piece::CallEnd => (Channel::Content, "\n".to_owned()),
-                };
-                show(channel, &text, &mut last, &mut out)?;
+                let (channel, piece) = plain(piece);
+                text += heading(channel, &mut last);
+                text += &piece;
                 match channel {
-                    Channel::Content => content.push_str(&text),
-                    Channel::Reasoning => reasoning.push_str(&text),
+                    Channel::Content => content.push_str(&piece),
+                    Channel::Reasoning => reasoning.push_str(&piece),
                 }
             }
-            out.flush()?;
+            print(&text)?;
             match end {
                 None => {}
                 Some((Finish::Failed(cause), _)) => bail!("the reply failed: {cause}"),
                 Some((_, stats)) => {
-                    writeln!(out)?;
+                    print("\n")?;
                     return Ok(Said { content, reasoning, stats });
                 }
             }
@@ -151,24 +151,24 @@ impl Session<'_> {
     /// Lines of standard input are turns of one conversation.
     fn converse(&self) -> Result<()> {
         let input = std::io::stdin();
-        let ask = || -> std::io::Result<()> {
+        let ask = || {
             if input.is_terminal() {
-                eprint!("> ");
+                // Where nobody sees the mark, nobody misses it.
+                let _ = std::io::stderr().write_all(b"> ");
             }
-            std::io::stderr().flush()
         };
         let mut messages: Vec<Value> = Vec::new();
-        ask()?;
+        ask();
         for line in input.lock().lines() {
             let line = line.context("standard input")?;
             if !line.trim().is_empty() {
                 messages.push(json!({"role": "user", "content": line}));
                 let said = self.chat(&messages)?;
-                eprintln!("{}", summary(&said.stats));
+                notice!("{}", summary(&said.stats));
                 let turn = json!({"role": "assistant", "content": said.content, "reasoning_content": said.reasoning});
                 messages.push(turn);
             }
-            ask()?;
+            ask();
         }
         Ok(())
     }
@@ -209,6 +209,8 @@ pub fn run(args: RunArgs) -> Result<()> {
     if args.raw && prompt.is_none() {
         bail!("--raw: expected a prompt");
     }
+    // One reply is the whole life of the process.
+    let _panics_end = PanicsEnd::begin();
     let settings = engine::settings(args.engine.device)?;
     if settings.logs.round_prof {
         start_profile();
@@ -225,7 +227,7 @@ pub fn run(args: RunArgs) -> Result<()> {
         }
         Some(text) => session.chat(&[json!({"role": "user", "content": text})])?,
     };
-    eprintln!("{}", summary(&said.stats));
+    notice!("{}", summary(&said.stats));
     Ok(())
 }
 

@@ -11,16 +11,22 @@ use tokenfare_pricing::CostTable;
 use tokenfare_server::{Defaults, Server, ServerOptions};
 use tokenfare_settings::Settings;
 use tokio::net::{TcpSocket, lookup_host};
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::{EngineArgs, ModelArg, SamplingArgs};
 use crate::dialect::Dsv41Dialect;
+use crate::ending::PanicsEnd;
 use crate::engine::{self, Engine};
 use crate::locate;
+use crate::notice::notice;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
+
+/// How long a thread without work is kept.
+const FOREVER: Duration = Duration::from_secs(1 << 30);
 
 /// How log lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -61,7 +67,8 @@ fn start_logs(format: LogFormat) {
     let builder = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
-        .with_target(false);
+        .with_target(false)
+        .log_internal_errors(false);
     match format {
         LogFormat::Text => builder.init(),
         LogFormat::Json => builder.json().init(),
@@ -151,36 +158,48 @@ async fn listen(socket: TcpSocket, engine: Engine, settings: &Settings, api: Api
     };
     let context = engine.lanes.handle().info().context;
     let Api { name, defaults } = api;
-    eprintln!(
+    notice!(
         "[tokenfare] serving {name} at {url} (sampling: temperature {:?}, top_p {:?}; drafts: {drafts}; context: {context}; loaded in {:.1}s)",
-        defaults.temperature, defaults.top_p, engine.loaded_s
+        defaults.temperature,
+        defaults.top_p,
+        engine.loaded_s
     );
     let drain = Duration::from_secs(settings.server.drain_s);
     let keepalive = Some(settings.server.sse_keepalive_s).filter(|&s| s > 0).map(Duration::from_secs);
     let dialect = Dsv41Dialect::new(engine.tokenizer.clone(), engine.config.eos);
     let options = ServerOptions { name, defaults, keepalive, drain };
     let server = Server::new(engine.lanes.handle(), Box::new(dialect), options);
-    server.run(listener, nth(1, seen.clone()), nth(2, seen)).await.context("the HTTP server")?;
+    server.run(listener, nth(1, seen.clone()), nth(2, seen)).await;
     engine.lanes.shutdown(Duration::ZERO);
     Ok(())
+}
+
+fn runtime() -> Result<Runtime> {
+    let runtime =
+        Builder::new_multi_thread().worker_threads(2).thread_keep_alive(FOREVER).enable_all().build()?;
+    // Where the system gives no further thread for long work, this one takes it.
+    runtime.block_on(runtime.spawn_blocking(|| ()))?;
+    Ok(runtime)
 }
 
 /// Runs the command.
 pub fn serve(args: ServeArgs) -> Result<()> {
     let settings = engine::settings(args.engine.device)?;
     let defaults = defaults(&args.sampling, &settings.seed_salt)?;
+    let starting = PanicsEnd::begin();
     start_logs(args.log_format);
     let dir = locate::model(args.model.model.as_deref())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = runtime()?;
     let socket = runtime
         .block_on(bind(&args.host, args.port))
         .with_context(|| format!("listening on {}:{}", args.host, args.port))?;
     let engine = engine::start(&dir, &args.engine, &settings, usize::from(args.parallel))?;
     if engine.drafts == Drafts::On {
         for line in pricing_lines(&settings) {
-            eprintln!("info: {line}");
+            notice!("info: {line}");
         }
     }
     let name = args.name.unwrap_or_else(|| name_of(&dir));
+    drop(starting);
     runtime.block_on(listen(socket, engine, &settings, Api { name, defaults }))
 }

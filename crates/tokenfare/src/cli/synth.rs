@@ -1,12 +1,12 @@
 //! `tokenfare synth`: a random checkpoint.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use tokenfare_dsv41::synth::{self, Preset};
 
+use crate::output::print;
 use crate::progress;
 
 /// Sizes on offer.
@@ -43,6 +43,5 @@ pub fn synth(args: SynthArgs) -> Result<()> {
         synth::write(&args.out, preset, args.seed, &|done, total| progress::advance(&bar, done, total));
     bar.finish_and_clear();
     let checkpoint = written?;
-    writeln!(std::io::stdout(), "{}: {} files", checkpoint.dir().display(), checkpoint.shards().len())?;
-    Ok(())
+    print(&format!("{}: {} files\n", checkpoint.dir().display(), checkpoint.shards().len()))
 }

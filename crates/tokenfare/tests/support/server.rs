@@ -62,6 +62,11 @@ impl Server {
         Self { child, guard, address, drain }
     }
 
+    /// Opens a connection.
+    pub fn connect(&self) -> TcpStream {
+        TcpStream::connect(&self.address).unwrap()
+    }
+
     /// Opens a connection and sends a request with these bytes as its body.
     pub fn send(&self, method: &str, path: &str, length: usize, body: &[u8]) -> TcpStream {
         self.send_as("application/json", method, path, length, body)
@@ -69,7 +74,7 @@ impl Server {
 
     /// As [`Self::send`], with a content type.
     pub fn send_as(&self, kind: &str, method: &str, path: &str, length: usize, body: &[u8]) -> TcpStream {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let mut stream = self.connect();
         let head = format!(
             "{method} {path} HTTP/1.0\r\nHost: {}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n",
             self.address
