@@ -22,6 +22,8 @@ use crate::watch::Watch;
 
 /// Tokens of one prompt piece.
 const PIECE_ROWS: usize = 256;
+/// Worker threads that may be asked for: all of them wait for each other between the steps of a layer.
+const MOST_THREADS: usize = 1024;
 /// Rows of one verify window, all streams together.
 const WINDOW_ROWS: usize = 64;
 
@@ -173,8 +175,8 @@ pub fn start_with(
     if args.exact_caches && args.device != DeviceKind::Reference {
         bail!("--exact-caches: only with --device reference");
     }
-    if args.threads == Some(0) {
-        bail!("--threads 0: expected at least 1");
+    if let Some(threads) = args.threads.filter(|threads| !(1..=MOST_THREADS).contains(threads)) {
+        bail!("--threads {threads}: expected 1 to {MOST_THREADS}");
     }
     if !args.prompt_cache_gib.is_finite() || args.prompt_cache_gib < 0.0 {
         bail!("--prompt-cache-gib {}: expected a number from 0", args.prompt_cache_gib);

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use rstest::rstest;
 use serde_json::Value;
-use support::{mini, repository, tiny, tokenfare};
+use support::{clean, copy_tiny, mini, repository, tiny, tokenfare};
 
 fn output(command: &mut Command) -> (String, String) {
     let Output { status, stdout, stderr } = command.output().unwrap();
@@ -111,4 +111,49 @@ fn a_reader_that_leaves_is_no_error() {
     drop(reader);
     let said = tokenfare().arg("settings").stdout(writer).output().unwrap();
     assert_eq!((said.status.code(), String::from_utf8(said.stderr).unwrap()), (Some(0), String::new()));
+}
+
+#[test]
+fn a_folder_of_any_name_is_a_model() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempfile::tempdir().unwrap();
+    let expected = output(tokenfare().args(["run", &tiny(), "hi", "--max-tokens", "4"])).0;
+    for name in [&b"a b"[..], "ünï文".as_bytes(), b"a\nb", b"\xff", b"it's \"$HOME\"", b"--help"] {
+        let model = folder.path().join(OsStr::from_bytes(name));
+        std::fs::create_dir(&model).unwrap();
+        copy_tiny(&model);
+        assert_eq!(output(tokenfare().arg("run").arg(&model).args(["hi", "--max-tokens", "4"])).0, expected);
+    }
+}
+
+#[test]
+fn closed_standard_streams_change_nothing() {
+    let run = |streams: &str, args: &[&str]| {
+        let mut shell = clean(Command::new("sh"));
+        let line = format!("exec \"$@\" {streams}");
+        output(shell.args(["-c", &line, "sh", env!("CARGO_BIN_EXE_tokenfare")]).args(args)).0
+    };
+    let args = ["run", &mini(), "What is a GPU?", "--max-tokens", "6"];
+    for (streams, stdout) in [("<&-", "A GPU, or graph\n"), ("2>&-", "A GPU, or graph\n"), (">&-", "")] {
+        assert_eq!(run(streams, &args), stdout, "{streams}");
+    }
+    assert_eq!(run("<&-", &["run", &mini()]), "");
+}
+
+#[test]
+fn log_lines_in_a_file_have_no_colours() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+    let mut command = tokenfare();
+    command.args(["serve", &tiny(), "--port", "0"]).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.starts_with("[tokenfare] serving ")));
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    let logged: Vec<String> = lines.collect();
+    assert!(child.wait().unwrap().success());
+    assert!(logged.iter().any(|line| line.contains("INFO")), "{logged:?}");
+    assert!(!logged.iter().any(|line| line.contains('\u{1b}')), "{logged:?}");
 }

@@ -17,7 +17,8 @@ use support::{copy_tiny, refusal, repository, tiny, tokenfare};
 #[case(&["--reasoning-effort", "huge"], "--reasoning-effort huge: ")]
 #[case(&["--prompt-cache-gib", "-1"], "--prompt-cache-gib -1: expected a number from 0")]
 #[case(&["--prompt-cache-gib", "nan"], "--prompt-cache-gib NaN: expected a number from 0")]
-#[case(&["--threads", "0"], "--threads 0: expected at least 1")]
+#[case(&["--threads", "0"], "--threads 0: expected 1 to 1024")]
+#[case(&["--threads", "1025"], "--threads 1025: expected 1 to 1024")]
 fn a_flag_is_named(#[case] flags: &[&str], #[case] message: &str) {
     for command in [&["run", &tiny(), "hi"][..], &["serve", "--port", "0", &tiny()]] {
         let line = refusal(tokenfare().args(command).args(flags));
@@ -123,4 +124,18 @@ fn a_taken_port_is_named() {
     let port = other.local_addr().unwrap().port().to_string();
     let line = refusal(tokenfare().args(["serve", &tiny(), "--port", &port]));
     assert!(line.starts_with(&format!("listening on 127.0.0.1:{port}: Address already in use")), "{line}");
+}
+
+#[test]
+fn a_name_with_a_line_break_and_control_codes_is_told_on_one_line() {
+    let line = refusal(tokenfare().args(["info", "no\n\u{1b}[31mmodel"]));
+    assert!(line.starts_with("cannot read no\\n\\u{1b}[31mmodel/config.json: "), "{line}");
+}
+
+#[test]
+fn a_prompt_that_is_not_unicode_is_named() {
+    use std::os::unix::ffi::OsStrExt;
+    let word = std::ffi::OsStr::from_bytes(b"\xff");
+    let line = refusal(tokenfare().args(["run", &tiny()]).arg(word));
+    assert_eq!(line, "prompt: expected Unicode, found \"\\xFF\"");
 }

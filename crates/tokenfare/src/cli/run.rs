@@ -1,5 +1,6 @@
 //! `tokenfare run`: replies in the terminal.
 
+use std::ffi::OsString;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,7 @@ const MAX_TOKENS: usize = 512;
 pub struct RunArgs {
     /// A checkpoint folder, a prompt, or both in this order; without a prompt, chat line by line
     #[arg(value_name = "[MODEL] PROMPT", num_args = 0..=2)]
-    words: Vec<String>,
+    words: Vec<OsString>,
     /// Continue the text as it is instead of answering it
     #[arg(long)]
     raw: bool,
@@ -42,13 +43,16 @@ pub struct RunArgs {
 }
 
 /// Splits the words into a model folder and a prompt. One word is a model if it is a folder.
-fn words(words: &[String]) -> (Option<PathBuf>, Option<&str>) {
-    match words {
+fn words(words: &[OsString]) -> Result<(Option<PathBuf>, Option<&str>)> {
+    let (model, prompt) = match words {
         [] => (None, None),
         [one] if Path::new(one).is_dir() => (Some(one.into()), None),
         [one] => (None, Some(one)),
         [model, prompt, ..] => (Some(model.into()), Some(prompt)),
-    }
+    };
+    let unicode = |word: &'_ OsString| format!("prompt: expected Unicode, found {word:?}");
+    let prompt = prompt.map(|word| word.to_str().with_context(|| unicode(word))).transpose()?;
+    Ok((model, prompt))
 }
 
 struct Session<'a> {
@@ -204,7 +208,7 @@ fn start_profile() {
 
 /// Runs the command.
 pub fn run(args: RunArgs) -> Result<()> {
-    let (model, prompt) = words(&args.words);
+    let (model, prompt) = words(&args.words)?;
     args.sampling.check()?;
     if args.raw && prompt.is_none() {
         bail!("--raw: expected a prompt");
@@ -232,15 +236,16 @@ pub fn run(args: RunArgs) -> Result<()> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
 
     #[test]
     fn one_word_is_a_prompt_unless_it_is_a_folder() {
-        let list = |w: &[&str]| w.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
-        assert_eq!(words(&list(&["What is a GPU?"])), (None, Some("What is a GPU?")));
-        assert_eq!(words(&list(&["src"])), (Some("src".into()), None));
-        assert_eq!(words(&list(&["src", "hello"])), (Some("src".into()), Some("hello")));
-        assert_eq!(words(&[]), (None, None));
+        let list = |w: &[&str]| w.iter().map(OsString::from).collect::<Vec<_>>();
+        assert_eq!(words(&list(&["What is a GPU?"])).unwrap(), (None, Some("What is a GPU?")));
+        assert_eq!(words(&list(&["src"])).unwrap(), (Some("src".into()), None));
+        assert_eq!(words(&list(&["src", "hello"])).unwrap(), (Some("src".into()), Some("hello")));
+        assert_eq!(words(&[]).unwrap(), (None, None));
     }
 }

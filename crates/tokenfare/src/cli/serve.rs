@@ -1,5 +1,6 @@
 //! `tokenfare serve`: the HTTP server.
 
+use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
@@ -68,6 +69,7 @@ fn start_logs(format: LogFormat) {
         .with_writer(std::io::stderr)
         .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
         .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal())
         .log_internal_errors(false);
     match format {
         LogFormat::Text => builder.init(),
