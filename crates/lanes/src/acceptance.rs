@@ -37,6 +37,15 @@ pub enum AcceptanceError {
     },
 }
 
+/// A reply and what became of its drafts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeasuredReply {
+    /// Counts of its rounds.
+    pub counts: Acceptance,
+    /// [`ReplyStats::token_sha256`] of all its tokens, those beyond the measured end included.
+    pub token_sha256: String,
+}
+
 /// One round of a reply.
 #[derive(Debug, Clone, PartialEq)]
 struct Round {
@@ -110,7 +119,7 @@ impl AcceptanceRun {
         config
     }
 
-    /// Serves `requests` together and counts the rounds of each reply, in the order of the requests.
+    /// Serves `requests` together and counts the rounds of each reply; replies come in the order of the requests.
     ///
     /// A reply is measured up to its end token or its `max_new`, and is generated a block beyond, so that its last
     /// rounds verify as many drafts as the others; drafts beyond the measured end are not counted. The first round
@@ -123,7 +132,7 @@ impl AcceptanceRun {
         &mut self,
         lanes: &LanesHandle,
         requests: Vec<Request>,
-    ) -> Result<Vec<Acceptance>, AcceptanceError> {
+    ) -> Result<Vec<MeasuredReply>, AcceptanceError> {
         let mut replies = Vec::with_capacity(requests.len());
         for (i, mut request) in requests.into_iter().enumerate() {
             let measured = request.max_new;
@@ -136,7 +145,7 @@ impl AcceptanceRun {
             self.admitted += 1;
             replies.push((self.admitted, measured, reply));
         }
-        let mut counts = Vec::with_capacity(replies.len());
+        let mut found = Vec::with_capacity(replies.len());
         for (i, (number, measured, mut reply)) in replies.into_iter().enumerate() {
             let mut end = None;
             while let Some(event) = reply.blocking_next() {
@@ -151,9 +160,10 @@ impl AcceptanceRun {
                 Some((Finish::Cancelled, _)) | None => return Err(ended("cancelled")),
             };
             let rounds = self.watch.log().rounds.remove(&number).unwrap_or_default();
-            counts.push(count(&rounds, &stats, measured));
+            let counts = count(&rounds, &stats, measured);
+            found.push(MeasuredReply { counts, token_sha256: stats.token_sha256 });
         }
-        Ok(counts)
+        Ok(found)
     }
 }
 

@@ -54,7 +54,7 @@ mod target;
 pub mod testkit;
 mod text;
 
-pub use acceptance::{AcceptanceError, AcceptanceRun};
+pub use acceptance::{AcceptanceError, AcceptanceRun, MeasuredReply};
 pub use clock::{Clock, SystemClock};
 pub use config::{Copies, DepthOracle, Drafts, Explore, LanesConfig};
 pub use event::{Event, Finish, ReplyStats, TokenEvent, TokenLogprob};

@@ -10,7 +10,8 @@ use tokenfare_pricing::Acceptance;
 fn measured(fake: FakeConfig, config: LanesConfig, requests: Vec<Request>) -> Vec<Acceptance> {
     let mut run = AcceptanceRun::new();
     let (lanes, _) = start(fake, run.configure(config));
-    run.serve(&lanes.handle(), requests).expect("whole replies")
+    let replies = run.serve(&lanes.handle(), requests).expect("whole replies");
+    replies.into_iter().map(|reply| reply.counts).collect()
 }
 
 /// Rounds, then verified, reached and kept drafts of each position.
@@ -44,6 +45,7 @@ fn each_request_has_its_own_counts_and_together_is_alone() {
     let alone: Vec<Acceptance> = requests()
         .into_iter()
         .flat_map(|request| run.serve(&lanes.handle(), vec![request]).expect("a whole reply"))
+        .map(|reply| reply.counts)
         .collect();
     assert_eq!(together, alone);
     assert_eq!(alone.len(), 13);

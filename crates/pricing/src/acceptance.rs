@@ -148,6 +148,22 @@ impl Acceptance {
     }
 }
 
+/// Standard error of [`Acceptance::mean_kept`] over all of `parts` together, each part (one reply, say) being drawn
+/// independently: `sqrt(n / (n - 1) * sum((kept_i - mean * rounds_i)^2)) / sum(rounds_i)`, the error of a ratio of
+/// means. `None` of fewer than two parts, or without windows.
+pub fn mean_kept_error<'a>(parts: impl IntoIterator<Item = &'a Acceptance>) -> Option<f64> {
+    let parts: Vec<(f64, f64)> =
+        parts.into_iter().map(|part| (part.kept() as f64, part.rounds() as f64)).collect();
+    let n = parts.len() as f64;
+    let rounds: f64 = parts.iter().map(|part| part.1).sum();
+    if parts.len() < 2 || rounds == 0.0 {
+        return None;
+    }
+    let mean = parts.iter().map(|part| part.0).sum::<f64>() / rounds;
+    let squares: f64 = parts.iter().map(|(kept, rounds)| (kept - mean * rounds).powi(2)).sum();
+    Some((n / (n - 1.0) * squares).sqrt() / rounds)
+}
+
 fn sum<'a>(cells: impl Iterator<Item = &'a DraftCount>) -> DraftCount {
     cells.fold(DraftCount::default(), |mut sum, cell| {
         sum.add(cell);
@@ -202,6 +218,21 @@ mod tests {
         let a = Acceptance::default();
         assert_eq!((a.mean_kept(), a.at_least(1), a.position(0).kept_of_reached()), (None, None, None));
         assert_eq!((a.bin(0).kept_of_verified(), a.bin(0).mean_confidence()), (None, None));
+    }
+
+    #[test]
+    fn the_error_is_that_of_a_ratio_of_means() {
+        let part = |kept: &[usize]| {
+            let mut a = Acceptance::default();
+            kept.iter().for_each(|&kept| a.record(&[0.5; 5], kept));
+            a
+        };
+        // Equal rounds: the error of a mean of means 1, 2 and 3, whose standard deviation is 1.
+        let parts = [part(&[1, 1]), part(&[0, 4]), part(&[5, 1])];
+        let error = mean_kept_error(&parts).unwrap_or_default();
+        assert!((error - 1.0 / 3f64.sqrt()).abs() < 1e-12, "{error}");
+        assert_eq!(mean_kept_error(&[part(&[2]), part(&[2, 2, 2])]), Some(0.0));
+        assert_eq!((mean_kept_error(&parts[..1]), mean_kept_error(&[part(&[]), part(&[])])), (None, None));
     }
 
     proptest! {

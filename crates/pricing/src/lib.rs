@@ -31,7 +31,9 @@ mod table;
 mod timings;
 mod value;
 
-pub use acceptance::{Acceptance, CONFIDENCE_BINS, CONFIDENCE_EDGES, DraftCount, confidence_bin};
+pub use acceptance::{
+    Acceptance, CONFIDENCE_BINS, CONFIDENCE_EDGES, DraftCount, confidence_bin, mean_kept_error,
+};
 pub use copies::{Band, CopyRecord};
 pub use depth::Depth;
 pub use estimate::{Estimate, confidence};

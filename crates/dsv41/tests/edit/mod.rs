@@ -1,4 +1,4 @@
-//! The tiny fixture, copied to a folder of its own and changed there.
+//! A checkpoint of the repository, copied to a folder of its own and changed there.
 #![allow(dead_code, clippy::unwrap_used, reason = "a test helper, of which each test file uses a part")]
 
 use std::fs;
@@ -13,7 +13,7 @@ pub const INDEX: &str = "model.safetensors.index.json";
 pub const SHARD: &str = "model-00001-of-00002.safetensors";
 pub const ENGRAM_SHARD: &str = "model-00002-of-00002.safetensors";
 
-/// A copy of the tiny fixture.
+/// A copy of a checkpoint.
 pub struct Folder {
     dir: TempDir,
 }
@@ -22,6 +22,13 @@ impl Folder {
     pub fn tiny() -> Self {
         let dir = TempDir::new().unwrap();
         copy_tiny(dir.path());
+        Self { dir }
+    }
+
+    /// A copy of the mini model.
+    pub fn mini() -> Self {
+        let dir = TempDir::new().unwrap();
+        copy("models/mini", dir.path());
         Self { dir }
     }
 
@@ -64,21 +71,39 @@ impl Folder {
 
     /// Writes bytes into a tensor's data and returns the name of its file.
     pub fn overwrite(&self, tensor: &str, at: u64, value: &[u8]) -> String {
+        let (file, offset, _) = self.place(tensor);
+        let shard = fs::OpenOptions::new().write(true).open(self.file(&file)).unwrap();
+        shard.write_all_at(value, offset + at).unwrap();
+        file
+    }
+
+    /// A tensor's data.
+    pub fn data(&self, tensor: &str) -> Vec<u8> {
+        let (file, offset, bytes) = self.place(tensor);
+        let mut data = vec![0; bytes as usize];
+        fs::File::open(self.file(&file)).unwrap().read_exact_at(&mut data, offset).unwrap();
+        data
+    }
+
+    /// Name of a tensor's file, first byte and number of bytes.
+    fn place(&self, tensor: &str) -> (String, u64, u64) {
         let index: Value = serde_json::from_slice(&fs::read(self.file(INDEX)).unwrap()).unwrap();
         let file = index["weight_map"][tensor].as_str().unwrap().to_owned();
         let bytes = fs::read(self.file(&file)).unwrap();
         let tensors = parse_header(&bytes, bytes.len() as u64).unwrap();
-        let offset = tensors.iter().find(|t| t.name == tensor).unwrap().offset;
-        let shard = fs::OpenOptions::new().write(true).open(self.file(&file)).unwrap();
-        shard.write_all_at(value, offset + at).unwrap();
-        file
+        let found = tensors.iter().find(|t| t.name == tensor).unwrap();
+        (file, found.offset, found.bytes)
     }
 }
 
 /// Copies the tiny fixture into a folder.
 pub fn copy_tiny(to: &Path) {
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tiny");
-    for entry in fs::read_dir(fixture).unwrap() {
+    copy("fixtures/tiny", to);
+}
+
+fn copy(from: &str, to: &Path) {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(from);
+    for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
     }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokenfare_dsv41::checkpoint::Checkpoint;
 use tokenfare_lanes::sampling::seed_of;
-use tokenfare_lanes::{AcceptanceRun, NoText, Request, Sampling};
+use tokenfare_lanes::{AcceptanceRun, MeasuredReply, NoText, Request, Sampling};
 use tokenfare_pricing::Acceptance;
 
 use super::tables;
@@ -47,14 +47,25 @@ struct Prompt {
     prompt_ids: Vec<u32>,
 }
 
-/// Counts of one domain's replies at one temperature.
-pub struct Domain {
+/// Replies of one domain at one temperature.
+pub struct Domain<'a> {
     /// Its name.
-    pub name: String,
-    /// Prompts of it.
-    pub prompts: usize,
-    /// What its rounds came to.
+    pub name: &'a str,
+    /// One reply a prompt.
+    pub replies: Vec<&'a MeasuredReply>,
+    /// What all their rounds came to.
     pub counts: Acceptance,
+}
+
+impl<'a> Domain<'a> {
+    fn new(name: &'a str) -> Self {
+        Self { name, replies: Vec::new(), counts: Acceptance::default() }
+    }
+
+    fn add(&mut self, reply: &'a MeasuredReply) {
+        self.counts.add(&reply.counts);
+        self.replies.push(reply);
+    }
 }
 
 fn prompts(file: &Path) -> Result<Vec<Prompt>> {
@@ -67,19 +78,17 @@ fn prompts(file: &Path) -> Result<Vec<Prompt>> {
     Ok(list)
 }
 
-/// Sums by domain in the order of first appearance, then over all.
-fn by_domain(prompts: &[Prompt], counts: &[Acceptance]) -> Vec<Domain> {
-    let mut domains: Vec<Domain> = Vec::new();
-    let mut all = Domain { name: "all".to_owned(), prompts: 0, counts: Acceptance::default() };
-    for (prompt, counts) in prompts.iter().zip(counts) {
+/// Replies by domain in the order of first appearance, then all.
+fn by_domain<'a>(prompts: &'a [Prompt], replies: &'a [MeasuredReply]) -> Vec<Domain<'a>> {
+    let mut domains: Vec<Domain<'_>> = Vec::new();
+    let mut all = Domain::new("all");
+    for (prompt, reply) in prompts.iter().zip(replies) {
         let at = domains.iter().position(|d| d.name == prompt.domain).unwrap_or_else(|| {
-            domains.push(Domain { name: prompt.domain.clone(), prompts: 0, counts: Acceptance::default() });
+            domains.push(Domain::new(&prompt.domain));
             domains.len() - 1
         });
-        for domain in [&mut domains[at], &mut all] {
-            domain.prompts += 1;
-            domain.counts.add(counts);
-        }
+        domains[at].add(reply);
+        all.add(reply);
     }
     domains.push(all);
     domains
@@ -147,8 +156,8 @@ pub fn acceptance(args: AcceptanceArgs) -> Result<()> {
             request.stop_tokens = vec![eos];
             request
         };
-        let counts = run.serve(&handle, prompts.iter().map(request).collect())?;
-        let domains = by_domain(&prompts, &counts);
+        let replies = run.serve(&handle, prompts.iter().map(request).collect())?;
+        let domains = by_domain(&prompts, &replies);
         write!(out, "\n{}", tables::kept(temperature, block, &domains))?;
         write!(out, "\n{}", tables::reliability(temperature, &domains))?;
         measured.extend(domains.iter().map(|domain| tables::json(temperature, block, domain)));

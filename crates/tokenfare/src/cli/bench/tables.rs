@@ -1,7 +1,8 @@
 //! Acceptance as Markdown tables and as JSON.
 
 use serde_json::{Value, json};
-use tokenfare_pricing::{CONFIDENCE_BINS, CONFIDENCE_EDGES, DraftCount};
+use tokenfare_lanes::MeasuredReply;
+use tokenfare_pricing::{CONFIDENCE_BINS, CONFIDENCE_EDGES, DraftCount, mean_kept_error};
 
 use super::acceptance::Domain;
 
@@ -22,24 +23,30 @@ fn header(cells: Vec<String>) -> String {
     row(cells) + &rule
 }
 
+fn error(domain: &Domain<'_>) -> Option<f64> {
+    mean_kept_error(domain.replies.iter().map(|reply| &reply.counts))
+}
+
 /// Drafts kept by position: one row a domain.
-pub fn kept(temperature: f64, block: usize, domains: &[Domain]) -> String {
+pub fn kept(temperature: f64, block: usize, domains: &[Domain<'_>]) -> String {
     let mut head = vec![
         format!("T {temperature}"),
         "rounds".to_owned(),
         "tokens a round".to_owned(),
         "drafts kept a round".to_owned(),
+        "standard error".to_owned(),
     ];
     head.extend((1..=block).map(|k| format!("P(>= {k})")));
-    head.extend((1..=block).map(|j| format!("draft {j} kept if reached")));
+    head.extend((1..=block).map(|j| format!("{j} kept if reached")));
     let mut table = header(head);
-    for Domain { name, counts, .. } in domains {
+    for domain @ Domain { name, counts, .. } in domains {
         let number = |v: Option<f64>| v.map_or("-".to_owned(), |v| format!("{v:.3}"));
         let mut cells = vec![
-            name.clone(),
+            (*name).to_owned(),
             counts.rounds().to_string(),
             number(counts.mean_kept().map(|kept| kept + 1.0)),
             number(counts.mean_kept()),
+            number(error(domain)),
         ];
         cells.extend((1..=block).map(|k| share(counts.at_least(k))));
         cells.extend((0..block).map(|j| share(counts.position(j).kept_of_reached())));
@@ -58,19 +65,16 @@ fn bin_name(bin: usize) -> String {
 }
 
 /// What became of drafts by their confidence: two rows a domain.
-pub fn reliability(temperature: f64, domains: &[Domain]) -> String {
+pub fn reliability(temperature: f64, domains: &[Domain<'_>]) -> String {
     let bins = || 0..CONFIDENCE_BINS;
     let head = [format!("T {temperature}"), "confidence".to_owned()];
     let mut table = header(head.into_iter().chain(bins().map(bin_name)).collect());
-    let kinds: [(&str, fn(&DraftCount) -> Option<f64>); 2] = [
-        ("kept with all before it", DraftCount::kept_of_verified),
-        ("kept if reached", DraftCount::kept_of_reached),
-    ];
     for domain in domains {
-        for (kind, rate) in kinds {
-            let cells = bins().map(|bin| share(rate(&domain.counts.bin(bin))));
-            table += &row([domain.name.clone(), kind.to_owned()].into_iter().chain(cells));
-        }
+        let name = || domain.name.to_owned();
+        let all = bins().map(|bin| share(domain.counts.bin(bin).kept_of_verified()));
+        table += &row([name(), "kept with all before it".to_owned()].into_iter().chain(all));
+        let reached = bins().map(|bin| share(domain.counts.bin(bin).kept_of_reached()));
+        table += &row([name(), "kept if reached".to_owned()].into_iter().chain(reached));
     }
     table
 }
@@ -85,20 +89,22 @@ fn count(c: &DraftCount) -> Value {
 }
 
 /// Every count of one domain at one temperature.
-pub fn json(temperature: f64, block: usize, domain: &Domain) -> Value {
+pub fn json(temperature: f64, block: usize, domain: &Domain<'_>) -> Value {
     let counts = &domain.counts;
     let cells =
         |position| (0..CONFIDENCE_BINS).map(|bin| count(&counts.cell(position, bin))).collect::<Vec<_>>();
+    let reply = |r: &&MeasuredReply| json!({"rounds": r.counts.rounds(), "drafts_kept": r.counts.kept(), "token_sha256": r.token_sha256});
     json!({
         "temperature": temperature,
         "domain": domain.name,
-        "prompts": domain.prompts,
         "rounds": counts.rounds(),
         "drafts_kept": counts.kept(),
         "drafts_kept_a_round": counts.mean_kept(),
+        "standard_error": error(domain),
         "at_least": (1..=block).map(|k| counts.at_least(k)).collect::<Vec<_>>(),
         "positions": (0..block).map(|j| count(&counts.position(j))).collect::<Vec<_>>(),
         "confidence_bins": (0..CONFIDENCE_BINS).map(|b| count(&counts.bin(b))).collect::<Vec<_>>(),
         "positions_by_confidence_bin": (0..block).map(cells).collect::<Vec<_>>(),
+        "replies": domain.replies.iter().map(reply).collect::<Vec<_>>(),
     })
 }
