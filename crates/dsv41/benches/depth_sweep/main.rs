@@ -28,8 +28,11 @@ use trace::Cell;
 /// Deepest fixed depth, and the cap of the rule.
 const CAP: usize = 5;
 
+/// The sampling of a request by its number.
+type Drawing = fn(usize) -> Sampling;
+
 /// How replies are drawn.
-const DRAWINGS: [(&str, fn(usize) -> Sampling); 2] = [("greedy", greedy), ("sampled", sampled)];
+const DRAWINGS: [(&str, Drawing); 2] = [("greedy", greedy), ("sampled", sampled)];
 
 fn greedy(number: usize) -> Sampling {
     Sampling { seed: seed(number), ..Sampling::greedy() }
