@@ -16,6 +16,7 @@
 //! ```
 
 mod acceptance;
+mod calibration;
 mod copies;
 mod depth;
 mod estimate;
@@ -33,6 +34,10 @@ mod value;
 
 pub use acceptance::{
     Acceptance, CONFIDENCE_BINS, CONFIDENCE_EDGES, DraftCount, confidence_bin, mean_kept_error,
+};
+pub use calibration::{
+    Calibration, CalibrationOptions, Launch, Measurement, NoRoom, Room, RunCounts, Statistic, Step, Tally,
+    Took, Use, calibration_line, method_line,
 };
 pub use copies::{Band, CopyRecord};
 pub use depth::Depth;

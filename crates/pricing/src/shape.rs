@@ -64,7 +64,7 @@ fn theil_sen_slope(values: &[f64]) -> f64 {
     median(pairs.map(|(i, j)| (values[j] - values[i]) / (j - i) as f64).collect())
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let n = values.len();
     (values[(n - 1) / 2] + values[n / 2]) / 2.0
