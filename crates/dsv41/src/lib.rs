@@ -1,5 +1,6 @@
 //! The DeepSeek-V4.1 family, written once over the device trait.
 
+pub mod calibration;
 pub mod chat;
 pub mod checkpoint;
 pub mod config;

@@ -29,6 +29,7 @@
 //! ```
 
 mod acceptance;
+mod calibrate;
 mod clock;
 mod conclude;
 mod config;
@@ -55,6 +56,7 @@ pub mod testkit;
 mod text;
 
 pub use acceptance::{AcceptanceError, AcceptanceRun, MeasuredReply};
+pub use calibrate::{Calibrated, CalibrationError, Calibrator};
 pub use clock::{Clock, SystemClock};
 pub use config::{Copies, DepthOracle, Drafts, Explore, LanesConfig};
 pub use event::{Event, Finish, ReplyStats, TokenEvent, TokenLogprob};

@@ -120,6 +120,22 @@ pub trait Target: Send + 'static {
 
     /// A hash of everything later positions of `slot` can depend on. For tests and for checking that nothing was left behind.
     fn state_hash(&mut self, slot: usize) -> Result<u64, TargetError>;
+
+    /// A calibration begins: whatever watches or profiles launches is paused until [`Target::leave`]. One `enter` is
+    /// followed by one `leave`, whatever happens between them.
+    fn enter(&mut self);
+
+    /// The calibration is over: what [`Target::enter`] paused goes on.
+    fn leave(&mut self);
+
+    /// Throws a dry window away: positions from `len` on are forgotten, in the drafter's context too. For calibration
+    /// alone. Rows of the last call can still be ingested, and drafts asked for after them. It does not rewind the
+    /// compressor carry, so [`Target::wipe`] must follow before the slot serves a stream.
+    fn drop_window(&mut self, slot: usize, len: usize);
+
+    /// Clears every field of a slot, exactly as in a model just made, a staged prompt piece included: no row of the
+    /// last call can be ingested any more. The slot's [`Target::state_hash`] is that of one never used.
+    fn wipe(&mut self, slot: usize);
 }
 
 /// Rows of the last `prefill` or `window` call whose taps become drafter context.

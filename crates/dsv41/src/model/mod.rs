@@ -55,6 +55,8 @@ pub struct Model<D: Device> {
     observer: Option<Box<dyn Observer>>,
     /// Of the last window.
     read_back: Duration,
+    /// The observer, while a calibration runs.
+    paused: Option<Box<dyn Observer>>,
 }
 
 impl<D: Device> Model<D> {
@@ -104,6 +106,7 @@ impl<D: Device> Model<D> {
             windows: (0..options.window_rows).map(|_| None).collect(),
             observer: None,
             read_back: Duration::ZERO,
+            paused: None,
         })
     }
 

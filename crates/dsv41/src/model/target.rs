@@ -180,4 +180,22 @@ impl<D: Device> Target for Model<D> {
         let len = self.slot(slot)?.tokens.len();
         self.hash_bytes(slot, len)
     }
+
+    fn enter(&mut self) {
+        // An observed launch runs operation by operation, which says nothing of a recorded one.
+        self.paused = self.observer.take();
+    }
+
+    fn leave(&mut self) {
+        self.observer = self.paused.take();
+    }
+
+    fn drop_window(&mut self, slot: usize, len: usize) {
+        self.keep(slot, len);
+    }
+
+    fn wipe(&mut self, slot: usize) {
+        self.release(slot);
+        self.last.clear();
+    }
 }

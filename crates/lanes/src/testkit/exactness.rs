@@ -3,7 +3,7 @@
 use super::{Collected, RandomDepth, collect, run};
 use crate::{Drafter, Drafts, Finish, Lanes, LanesConfig, LanesHandle, Request, Target};
 use std::fmt;
-use tokenfare_pricing::{DepthConfig, Joint, Rule, Skip};
+use tokenfare_pricing::{CostTable, DepthConfig, Joint, Rule, Skip};
 
 /// How many ways of serving are tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,11 +72,12 @@ struct Suite<'a, F> {
     workload: &'a Workload,
     serial: Vec<Collected>,
     compared: Compared,
+    table: &'a CostTable,
 }
 
 impl<M: Target + Drafter, F: Fn() -> M> Suite<'_, F> {
     fn start(&self, config: LanesConfig) -> Result<Lanes, Box<dyn std::error::Error>> {
-        Ok(Lanes::start((self.model)(), config)?)
+        Ok(Lanes::start((self.model)(), LanesConfig { table: self.table.clone(), ..config })?)
     }
 
     /// Serves every request alone, without drafts, whole and uncached: what every other way must equal.
@@ -160,7 +161,21 @@ pub fn exactness<M: Target + Drafter>(
     workload: &Workload,
     breadth: Breadth,
 ) -> Result<Compared, Box<dyn std::error::Error>> {
-    let mut suite = Suite { model, workload, serial: Vec::new(), compared: Compared::default() };
+    exactness_priced(model, workload, breadth, &CostTable::built_in())
+}
+
+/// [`exactness`] with every round priced by `table`.
+///
+/// # Errors
+///
+/// The first [`Mismatch`], or what kept the engine from starting.
+pub fn exactness_priced<M: Target + Drafter>(
+    model: impl Fn() -> M,
+    workload: &Workload,
+    breadth: Breadth,
+    table: &CostTable,
+) -> Result<Compared, Box<dyn std::error::Error>> {
+    let mut suite = Suite { model, workload, serial: Vec::new(), compared: Compared::default(), table };
     suite.serial()?;
     for &depth in breadth.of(&[0, 1, 2, 3, 4, 5]) {
         let lanes = suite.start(with_rule(Rule::Static { depth }))?;
@@ -211,7 +226,8 @@ pub fn exactness_of_prompts<M: Target + Drafter>(
     workload: &Workload,
     pieces: &[usize],
 ) -> Result<Compared, Box<dyn std::error::Error>> {
-    let mut suite = Suite { model, workload, serial: Vec::new(), compared: Compared::default() };
+    let table = &CostTable::built_in();
+    let mut suite = Suite { model, workload, serial: Vec::new(), compared: Compared::default(), table };
     suite.serial()?;
     for &piece_rows in pieces {
         let lanes = suite.start(undrafted(LanesConfig { piece_rows, ..uncached() }))?;

@@ -52,6 +52,8 @@ struct Slot {
     kept: usize,
     /// Positions in the drafter's context.
     context: usize,
+    /// Whether a dry window was thrown away: until the slot is wiped, nothing but calibration may use it.
+    dry: bool,
 }
 
 /// A row of the last `prefill` or `window` call.
@@ -104,7 +106,7 @@ impl FakeModel {
         logits
     }
 
-    fn enter(&self, call: Call) -> Result<(), TargetError> {
+    fn begin(&self, call: Call) -> Result<(), TargetError> {
         match self.probe.enter(call) {
             None => Ok(()),
             Some(Fault::Error) => Err(TargetError(format!("{call:?} fails on schedule"))),
@@ -150,12 +152,12 @@ impl FakeModel {
     }
 
     fn propose_one(&mut self, ask: &Ask<'_>) -> Result<Proposal, TargetError> {
-        let Slot { tokens, kept, context } = &self.slots[ask.slot];
+        let Slot { tokens, kept, context, dry } = &self.slots[ask.slot];
         let at = ask.position;
-        self.check(*context == at && *kept == at, || {
+        self.check(*context == at && (*dry || *kept == at), || {
             format!("slot {}: asked at {at} with {context} positions of context, {kept} kept", ask.slot)
         })?;
-        let mut history = tokens[..at].to_vec();
+        let mut history = tokens[..at.min(tokens.len())].to_vec();
         history.push(ask.token);
         let right = self.config.right[self.proposals % self.config.right.len()];
         self.proposals += 1;
@@ -186,9 +188,11 @@ impl Target for FakeModel {
         want: Want,
         logits: &mut Logits,
     ) -> Result<(), TargetError> {
-        self.enter(Call::Prefill)?;
+        self.begin(Call::Prefill)?;
         let most = self.config.info.piece_rows;
         self.check(tokens.len() <= most, || format!("a piece of {} rows, at most {most}", tokens.len()))?;
+        let dry = self.slots.get(slot).is_some_and(|slot| slot.dry);
+        self.check(!dry, || format!("slot {slot}: a prompt after a dry window"))?;
         self.last.clear();
         self.feed(slot, start, tokens)?;
         logits.vocab = self.config.info.vocab;
@@ -203,7 +207,7 @@ impl Target for FakeModel {
     }
 
     fn window(&mut self, segments: &[Segment<'_>], logits: &mut Logits) -> Result<(), TargetError> {
-        self.enter(Call::Window)?;
+        self.begin(Call::Window)?;
         let rows: usize = segments.iter().map(|s| s.tokens.len()).sum();
         let most = self.config.info.window_rows;
         self.check((1..=most).contains(&rows), || format!("a window of {rows} rows, at most {most}"))?;
@@ -223,8 +227,8 @@ impl Target for FakeModel {
     }
 
     fn keep(&mut self, slot: usize, len: usize) {
-        let Slot { tokens, kept, .. } = &mut self.slots[slot];
-        if (*kept..=tokens.len()).contains(&len) {
+        let Slot { tokens, kept, dry, .. } = &mut self.slots[slot];
+        if !*dry && (*kept..=tokens.len()).contains(&len) {
             tokens.truncate(len);
             *kept = len;
         } else {
@@ -234,13 +238,17 @@ impl Target for FakeModel {
     }
 
     fn release(&mut self, slot: usize) {
+        if self.slots[slot].dry {
+            self.probe.violation(format!("slot {slot}: released after a dry window, not wiped"));
+        }
         self.slots[slot] = Slot::default();
         self.report_occupied();
     }
 
     fn save(&mut self, slot: usize, len: usize) -> Result<SavedState, TargetError> {
-        self.enter(Call::Save)?;
-        let Slot { tokens, kept, context } = &self.slots[slot];
+        self.begin(Call::Save)?;
+        let Slot { tokens, kept, context, dry } = &self.slots[slot];
+        self.check(!dry, || format!("slot {slot}: saved after a dry window"))?;
         self.check(*kept == len, || format!("slot {slot}: save {len} of {kept} kept positions"))?;
         // A drafter that was never given context has none to keep.
         self.check(*context == len || *context == 0, || {
@@ -252,30 +260,56 @@ impl Target for FakeModel {
 
     fn restore(&mut self, slot: usize, state: &SavedState) -> Result<(), TargetError> {
         // A failed restore leaves rubbish, as a real one may.
-        let rubbish = Slot { tokens: vec![0], kept: 1, context: 1 };
-        self.enter(Call::Restore).inspect_err(|_| self.slots[slot] = rubbish)?;
+        let rubbish = Slot { tokens: vec![0], kept: 1, context: 1, dry: false };
+        self.begin(Call::Restore).inspect_err(|_| self.slots[slot] = rubbish)?;
         self.check(self.slots[slot].tokens.is_empty(), || format!("slot {slot}: restored over a stream"))?;
         let (words, _) = state.bytes.as_chunks::<4>();
         let mut words = words.iter().map(|w| u32::from_le_bytes(*w));
         let context = words.next().unwrap_or(0) as usize;
-        self.slots[slot] = Slot { tokens: words.collect(), kept: state.len, context };
+        self.slots[slot] = Slot { tokens: words.collect(), kept: state.len, context, dry: false };
         self.report_occupied();
         Ok(())
     }
 
     fn state_hash(&mut self, slot: usize) -> Result<u64, TargetError> {
-        let Slot { tokens, kept, context } = &self.slots[slot];
-        Ok(mix(mix(history_hash(tokens), *kept as u64), *context as u64))
+        let Slot { tokens, kept, context, dry } = &self.slots[slot];
+        Ok([*kept as u64, *context as u64, u64::from(*dry)].into_iter().fold(history_hash(tokens), mix))
+    }
+
+    fn enter(&mut self) {
+        self.probe.calibration_begins();
+    }
+
+    fn leave(&mut self) {
+        if self.slots.iter().any(|slot| slot.dry) {
+            self.probe.violation("a calibration left a slot that is not wiped".to_owned());
+        }
+        self.probe.calibration_ends();
+    }
+
+    fn drop_window(&mut self, slot: usize, len: usize) {
+        if !self.probe.calibrates() {
+            self.probe.violation(format!("slot {slot}: a window is dropped outside calibration"));
+        }
+        let Slot { tokens, kept, context, dry } = &mut self.slots[slot];
+        tokens.truncate(len);
+        (*kept, *context, *dry) = ((*kept).min(len), (*context).min(len), true);
+    }
+
+    fn wipe(&mut self, slot: usize) {
+        self.slots[slot] = Slot::default();
+        self.last.clear();
+        self.report_occupied();
     }
 }
 
 impl Drafter for FakeModel {
     fn ingest(&mut self, items: &[Ingest]) -> Result<(), TargetError> {
-        self.enter(Call::Ingest)?;
+        self.begin(Call::Ingest)?;
         for item in items {
             let Ingest { slot, start, row, count } = *item;
-            let Slot { kept, context, .. } = self.slots[slot];
-            self.check(start == context && start + count <= kept, || {
+            let Slot { kept, context, dry, .. } = self.slots[slot];
+            self.check(start == context && (dry || start + count <= kept), || {
                 format!("{item:?} onto {context} positions of context, {kept} kept")
             })?;
             let rows = self.last.get(row..row + count);
@@ -288,7 +322,7 @@ impl Drafter for FakeModel {
     }
 
     fn propose(&mut self, asks: &[Ask<'_>]) -> Result<Vec<Proposal>, TargetError> {
-        self.enter(Call::Propose)?;
+        self.begin(Call::Propose)?;
         self.check(!asks.is_empty(), || "a pass for no stream".to_owned())?;
         asks.iter().map(|ask| self.propose_one(ask)).collect()
     }

@@ -39,6 +39,8 @@ struct State {
     hook: Option<Hook>,
     violations: Vec<String>,
     occupied: usize,
+    /// Calibrations begun and ended.
+    calibrations: (usize, usize),
 }
 
 /// Watches and disturbs a fake model; clones see the same model.
@@ -78,6 +80,24 @@ impl Probe {
     /// Breaches of the model's contract by its caller.
     pub fn violations(&self) -> Vec<String> {
         self.state().violations.clone()
+    }
+
+    /// Calibrations begun and ended.
+    pub fn calibrations(&self) -> (usize, usize) {
+        self.state().calibrations
+    }
+
+    pub(crate) fn calibrates(&self) -> bool {
+        let (begun, ended) = self.state().calibrations;
+        begun > ended
+    }
+
+    pub(crate) fn calibration_begins(&self) {
+        self.state().calibrations.0 += 1;
+    }
+
+    pub(crate) fn calibration_ends(&self) {
+        self.state().calibrations.1 += 1;
     }
 
     pub(crate) fn violation(&self, words: String) {
