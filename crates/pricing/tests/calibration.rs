@@ -151,7 +151,7 @@ fn the_budget_ends_among_the_repeats() {
         whole: Duration::from_millis(if matches!(step, Step::Window { .. }) { 150 } else { 0 }),
         ingest: Duration::ZERO,
     };
-    // 16 windows of 150 ms are mandatory; the repeats that begin before 2600 ms are two.
+    // Sixteen windows are mandatory; two repeats begin before the budget ends.
     assert_eq!(short(&run(options, ROOM, slow).0), format!("{MANDATORY} 1 2"));
 }
 

@@ -80,6 +80,18 @@ impl Target for Recorder {
     fn state_hash(&mut self, slot: usize) -> Result<u64, TargetError> {
         self.model.state_hash(slot)
     }
+    fn enter(&mut self) {
+        self.model.enter();
+    }
+    fn leave(&mut self) {
+        self.model.leave();
+    }
+    fn drop_window(&mut self, slot: usize, len: usize) {
+        self.model.drop_window(slot, len);
+    }
+    fn wipe(&mut self, slot: usize) {
+        self.model.wipe(slot);
+    }
 }
 
 impl Drafter for Recorder {
