@@ -1,10 +1,7 @@
 //! From pairs of names and texts to checked values, one a setting.
 
 use crate::registry::name;
-use crate::{
-    Availability, DefaultValue, DepthRule, Platform, Setting, SettingError, TableShape, UnknownSetting,
-    registry,
-};
+use crate::{DefaultValue, DepthRule, Platform, Setting, SettingError, TableShape, UnknownSetting, registry};
 use std::collections::BTreeMap;
 
 const FAMILY: &str = "TF_DSV41_";
@@ -63,9 +60,6 @@ impl Environment {
                 other => other.resolve(shape, rule).map(String::from),
             };
             let given_value = kept.get(setting.name).cloned();
-            if let (Some(value), Some(text)) = (&given_value, text(setting.name)) {
-                available(setting, value, text)?;
-            }
             let origin = if given_value.is_some() { Origin::Environment } else { Origin::Default };
             rows.push(Row { setting, value: given_value.or_else(|| default.clone()), origin, default });
         }
@@ -74,16 +68,6 @@ impl Environment {
 
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         self.rows.iter().find(|row| row.setting.name == name).and_then(|row| row.value.as_deref())
-    }
-}
-
-fn available(setting: &Setting, value: &str, text: &str) -> Result<(), SettingError> {
-    match setting.availability {
-        Availability::Only(only) if value != only => {
-            let instead = format!("leave it unset or {only}");
-            Err(SettingError::Unavailable { name: setting.name, text: shown(text), instead })
-        }
-        _ => Ok(()),
     }
 }
 

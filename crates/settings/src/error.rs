@@ -13,16 +13,6 @@ pub enum SettingError {
         /// The accepted forms.
         expected: String,
     },
-    /// Accepted in general, but this build does not do it.
-    #[error("{name}=\"{text}\": not available in this build; {instead}")]
-    Unavailable {
-        /// The setting.
-        name: &'static str,
-        /// Its value, trimmed, control characters escaped.
-        text: String,
-        /// What this build takes.
-        instead: String,
-    },
 }
 
 /// A variable that looks like a setting and is none.

@@ -35,5 +35,5 @@ pub use error::{SettingError, UnknownSetting};
 pub use form::Form;
 pub use page::environment_page;
 pub use platform::{Platform, Scope};
-pub use registry::{Availability, Setting, registry};
+pub use registry::{Setting, registry};
 pub use settings::{CalibSettings, CopySettings, DepthSettings, LogSettings, ServerSettings, Settings};

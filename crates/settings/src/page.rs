@@ -34,9 +34,6 @@ pub fn environment_page() -> String {
         for (platform, clause) in s.clauses {
             line(&mut page, format_args!("- On {platform}: {clause}"));
         }
-        if let Some(note) = s.availability.note() {
-            line(&mut page, format_args!("- {note}"));
-        }
     }
     page
 }

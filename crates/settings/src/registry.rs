@@ -19,32 +19,6 @@ pub struct Setting {
     pub meaning: &'static str,
     /// What is different on a platform, beyond the default.
     pub clauses: &'static [(Platform, &'static str)],
-    /// Whether this build does it.
-    pub availability: Availability,
-}
-
-/// How far this build does what a setting says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Availability {
-    /// Fully.
-    InForce,
-    /// Other values than this one are refused.
-    Only(&'static str),
-    /// Checked; it takes effect with a measured table, which this build refuses to make.
-    Checked,
-}
-
-impl Availability {
-    /// What a page says of it; `None` when the setting is fully in force.
-    pub fn note(self) -> Option<String> {
-        match self {
-            Self::InForce => None,
-            Self::Only(value) => Some(format!("In this build only `{value}` is available.")),
-            Self::Checked => {
-                Some("Checked in this build, without effect: it makes no measured table.".into())
-            }
-        }
-    }
 }
 
 impl Setting {
@@ -64,11 +38,7 @@ const fn usual(value: DefaultValue) -> Defaults {
 
 const fn setting(name: &'static str, form: Form, default: Defaults, meaning: &'static str) -> Setting {
     let scope = Scope::All;
-    Setting { name, scope, form, default, meaning, clauses: &[], availability: Availability::InForce }
-}
-
-const fn calib(name: &'static str, form: Form, default: Defaults, meaning: &'static str) -> Setting {
-    Setting { availability: Availability::Checked, ..setting(name, form, default, meaning) }
+    Setting { name, scope, form, default, meaning, clauses: &[] }
 }
 
 const fn number(from: u64, to: u64) -> Form {
@@ -113,58 +83,58 @@ pub fn registry() -> &'static [Setting] {
 
 static REGISTRY: [Setting; 27] = [
     Setting {
-        availability: Availability::Only("default"),
+        clauses: &[(Platform::Cuda, "a measured table is stored too")],
         ..setting(
             name::CALIB,
             Form::Word(CalibSource::WORDS),
             Defaults { usual: Is("default"), except: &[(Platform::Cuda, Is("cached"))] },
-            "Where the table of draft costs comes from.",
+            "Where the table of draft costs comes from: built in, measured at every start, or stored.",
         )
     },
-    calib(
+    setting(
         name::CALIB_DIR,
         Form::Path,
         usual(CacheFolder("tokenfare/dsv41-calib")),
         "Folder of stored tables; without XDG_CACHE_HOME it is below ~/.cache.",
     ),
-    calib(name::CALIB_FILE, Form::Path, usual(Unset), "One stored table outright; wins over the folder."),
-    calib(
+    setting(name::CALIB_FILE, Form::Path, usual(Unset), "One stored table outright; wins over the folder."),
+    setting(
         name::CALIB_SHAPE,
         Form::Word(TableShape::WORDS),
         usual(Is("raw")),
         "How timed rows are smoothed: as timed, or on fitted lines; both non-decreasing.",
     ),
-    calib(
+    setting(
         name::CALIB_STAT,
         Form::Word(TimingStat::WORDS),
         Defaults { usual: Is("min"), except: &[(Platform::Cuda, Is("median"))] },
         "How the runs of one window are combined.",
     ),
-    calib(
+    setting(
         name::CALIB_REPS,
         number(1, 50),
         Defaults { usual: Is("3"), except: &[(Platform::Cuda, Is("5"))] },
         "Timed runs of a window of up to 8 rows.",
     ),
-    calib(
+    setting(
         name::CALIB_WARM,
         number(0, 20),
         Defaults { usual: Is("1"), except: &[(Platform::Cuda, ByShape { raw: "3", fit: "2" })] },
         "Untimed windows before the timed ones.",
     ),
-    calib(
+    setting(
         name::CALIB_RECHECK,
         number(0, 8),
         Defaults { usual: Is("0"), except: &[(Platform::Cuda, ByShape { raw: "4", fit: "2" })] },
         "Row counts timed again at the end, the lower time kept.",
     ),
-    calib(
+    setting(
         name::CALIB_CYCLE,
         number(0, 8),
         usual(ByShape { raw: "4", fit: "0" }),
         "Row counts whose runs are interleaved.",
     ),
-    calib(
+    setting(
         name::CALIB_DEEP_REPS,
         number(1, 50),
         usual(ByShape { raw: "5", fit: "3" }),
@@ -172,7 +142,7 @@ static REGISTRY: [Setting; 27] = [
     ),
     Setting {
         clauses: &[(Platform::Cuda, "checked and unused")],
-        ..calib(
+        ..setting(
             name::CALIB_BUDGET_MS,
             number(0, 60_000),
             usual(Is("2000")),

@@ -107,8 +107,7 @@ pub struct ServerSettings {
 
 impl Settings {
     /// Checks and types the settings among `variables` (names and texts; later ones win) for `platform`. Other
-    /// variables are left alone, except that XDG_CACHE_HOME and HOME place the cache folder. Every value is checked
-    /// for its form before any is refused as unavailable.
+    /// variables are left alone, except that XDG_CACHE_HOME and HOME place the cache folder.
     pub fn read<K, V>(
         platform: Platform,
         variables: impl IntoIterator<Item = (K, V)>,

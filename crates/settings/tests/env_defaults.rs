@@ -156,23 +156,28 @@ fn a_path_is_refused_without_a_default() {
     }
 }
 
-#[rstest]
-#[case("TF_DSV41_CALIB", "Measure", "leave it unset or default")]
-#[case("TF_DSV41_CALIB", "cached", "leave it unset or default")]
-#[case("TF_DSV41_CALIB", "zig", "leave it unset or default")]
-fn what_this_build_cannot_do_is_refused(#[case] name: &str, #[case] text: &str, #[case] instead: &str) {
-    let expected = format!("{name}=\"{text}\": not available in this build; {instead}");
-    assert_eq!(refusal(Platform::Cpu, name, text), expected);
+#[test]
+fn forms_are_checked_in_every_mode() {
+    for mode in ["default", "measure", "stored"] {
+        let pairs = [("TF_DSV41_CALIB", mode), ("TF_DSV41_CALIB_CYCLE", "9")];
+        let error = read(Platform::Cpu, &pairs).unwrap_err();
+        assert!(matches!(error, SettingError::Malformed { name: "TF_DSV41_CALIB_CYCLE", .. }));
+    }
+    assert!(read(Platform::Cpu, &[("TF_DSV41_CALIB_SHAPE", "fit")]).is_ok());
 }
 
-#[test]
-fn forms_are_checked_before_availability_and_in_every_mode() {
-    let pairs = [("TF_DSV41_CALIB", "measure"), ("TF_DSV41_CALIB_REPS", "0")];
-    let error = read(Platform::Cpu, &pairs).unwrap_err();
-    assert!(matches!(error, SettingError::Malformed { name: "TF_DSV41_CALIB_REPS", .. }));
-    let pairs = [("TF_DSV41_CALIB", "default"), ("TF_DSV41_CALIB_CYCLE", "9")];
-    assert!(matches!(read(Platform::Cpu, &pairs), Err(SettingError::Malformed { .. })));
-    assert!(read(Platform::Cpu, &[("TF_DSV41_CALIB_SHAPE", "fit")]).is_ok());
+#[rstest]
+#[case(" Measure ", CalibSource::Measure)]
+#[case("STORED", CalibSource::Stored)]
+#[case("zig", CalibSource::Stored)]
+#[case("cached", CalibSource::Cached)]
+#[case("Real", CalibSource::Real)]
+#[case(" ", CalibSource::Default)]
+fn sources_of_the_table(#[case] text: &str, #[case] source: CalibSource) {
+    assert_eq!(read(Platform::Cpu, &[("TF_DSV41_CALIB", text)]).unwrap().calib.source, source);
+    assert!(
+        refusal(Platform::Cpu, "TF_DSV41_CALIB", "live").contains("\"live\": expected cached, default, ")
+    );
 }
 
 #[test]

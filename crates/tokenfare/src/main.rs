@@ -1,16 +1,20 @@
 //! `tokenfare`: serve and run DeepSeek-V4.1 with exact, priced speculative decoding.
 
 mod cli;
+mod costs;
 mod dialect;
 #[cfg(feature = "embed-mini")]
 mod embedded;
 mod ending;
 mod engine;
+mod files;
+mod lines;
 mod locate;
 mod memory;
 mod notice;
 mod output;
 mod progress;
+mod setup;
 mod watch;
 
 use std::process::ExitCode;

@@ -43,9 +43,9 @@ fn a_flag_is_named(#[case] flags: &[&str], #[case] message: &str) {
     "TF_DSV41_CALIB=\"bogus\": expected cached, default, real, measure, stored or zig, in any case (unset or blank: default on CPU)"
 )]
 #[case(
-    "TF_DSV41_CALIB",
-    "measure",
-    "TF_DSV41_CALIB=\"measure\": not available in this build; leave it unset or default"
+    "TF_DSV41_CALIB_REPS",
+    "0",
+    "TF_DSV41_CALIB_REPS=\"0\": expected a whole number from 1 to 50 (unset or blank: 3 on CPU)"
 )]
 #[case(
     "TF_CPU_PATH",
@@ -60,6 +60,53 @@ fn a_setting_is_named(#[case] name: &str, #[case] value: &str, #[case] message: 
     for command in [&["run", &tiny(), "hi"][..], &["serve", "--port", "0", &tiny()]] {
         assert_eq!(refusal(tokenfare().args(command).env(name, value)), message);
     }
+}
+
+/// Values of `TF_DSV41_CALIB*` are checked in every mode, before a checkpoint is looked for.
+#[rstest]
+#[case("SHAPE", "rw", "expected raw or fit, in any case (unset or blank: raw)")]
+#[case("STAT", "mean", "expected median or min, in any case (unset or blank: min on CPU)")]
+#[case("REPS", "51", "expected a whole number from 1 to 50 (unset or blank: 3 on CPU)")]
+#[case("WARM", "-1", "expected a whole number from 0 to 20 (unset or blank: 1 on CPU)")]
+#[case("RECHECK", "9", "expected a whole number from 0 to 8 (unset or blank: 0 on CPU)")]
+#[case("CYCLE", "many", "expected a whole number from 0 to 8 (unset or blank: 4 for raw, 0 for fit)")]
+#[case("DEEP_REPS", "1.5", "expected a whole number from 1 to 50 (unset or blank: 5 for raw, 3 for fit)")]
+#[case("BUDGET_MS", "60001", "expected a whole number from 0 to 60000 (unset or blank: 2000)")]
+fn a_calibration_setting_stops_every_start(#[case] name: &str, #[case] value: &str, #[case] expected: &str) {
+    let name = format!("TF_DSV41_CALIB_{name}");
+    for mode in ["default", "", "measure", "stored", "cached", "real"] {
+        for command in [&["run", "/none", "hi"][..], &["serve", "/none"], &["calibrate", "/none"]] {
+            let line = refusal(tokenfare().args(command).env(&name, value).env("TF_DSV41_CALIB", mode));
+            assert_eq!(line, format!("{name}=\"{value}\": {expected}"));
+        }
+    }
+}
+
+#[test]
+fn a_source_of_costs_that_is_none_is_named() {
+    let expected = "expected cached, default, real, measure, stored or zig, in any case (unset or blank: default on CPU)";
+    for command in [&["run", "/none", "hi"][..], &["serve", "/none"]] {
+        let line = refusal(tokenfare().args(command).env("TF_DSV41_CALIB", "live"));
+        assert_eq!(line, format!("TF_DSV41_CALIB=\"live\": {expected}"));
+        let line = refusal(tokenfare().args(command).args(["--draft-costs", "live"]));
+        assert_eq!(line, format!("--draft-costs \"live\": {expected}"));
+        let line = refusal(
+            tokenfare().args(command).args(["--draft-costs", "Measure"]).env("TF_DSV41_CALIB", "cached"),
+        );
+        let why = "disagree: give one of them, or the same in both";
+        assert_eq!(line, format!("--draft-costs Measure and TF_DSV41_CALIB=cached {why}"));
+        // The same in both is no disagreement: the next thing that is wrong is the folder.
+        let line = refusal(
+            tokenfare().args(command).args(["--draft-costs", " ZIG"]).env("TF_DSV41_CALIB", "stored"),
+        );
+        assert!(line.contains("/none"), "{line}");
+    }
+}
+
+#[test]
+fn calibrate_times_drafts_alone() {
+    let line = refusal(tokenfare().args(["calibrate", &tiny(), "--no-drafts"]));
+    assert_eq!(line, "--no-drafts: calibrate times drafts");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Opening reads headers alone and refuses a folder whose files do not hold what the configuration needs.
 
 mod error;
+mod fingerprint;
 mod header;
 mod index;
 pub mod inventory;

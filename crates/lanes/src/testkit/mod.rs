@@ -8,7 +8,9 @@ mod probe;
 mod words;
 
 pub use collect::{Collected, CollectedCall, collect, run};
-pub use exactness::{Breadth, Compared, Mismatch, Workload, exactness, exactness_of_prompts, exactness_priced};
+pub use exactness::{
+    Breadth, Compared, Mismatch, Workload, exactness, exactness_of_prompts, exactness_priced,
+};
 pub use fake::{FakeConfig, FakeModel, Repeat};
 pub use probe::{Call, Fault, Probe};
 pub use words::{Bound, Words};

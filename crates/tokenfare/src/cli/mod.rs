@@ -1,6 +1,7 @@
 //! The command line: one definition of each command and flag.
 
 mod bench;
+mod calibrate;
 mod info;
 mod prices;
 mod replay;
@@ -34,6 +35,8 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Describe a checkpoint without loading it
     Info(info::InfoArgs),
+    /// Time what windows of drafts cost on this machine
+    Calibrate(calibrate::CalibrateArgs),
     /// List every setting: value, where it comes from, default
     Settings(settings::SettingsArgs),
     /// Read an accept log: what was kept, and what other rules would have earned
@@ -53,6 +56,7 @@ impl Cli {
             Command::Run(args) => run::run(args),
             Command::Serve(args) => serve::serve(args),
             Command::Info(args) => info::info(args),
+            Command::Calibrate(args) => calibrate::calibrate(args),
             Command::Settings(args) => settings::settings(args),
             Command::Replay(args) => replay::replay(args),
             Command::Simulate(args) => simulate::simulate(args),
@@ -144,6 +148,14 @@ impl SamplingArgs {
         }
         Ok(())
     }
+}
+
+/// The flag of every command that prices drafts.
+#[derive(Debug, Clone, Args)]
+pub struct CostArgs {
+    /// Where the table of draft costs comes from: as TF_DSV41_CALIB
+    #[arg(long, value_name = "MODE")]
+    pub draft_costs: Option<String>,
 }
 
 /// The model argument.

@@ -13,6 +13,8 @@ use tokenfare_pricing::{CostTable, Rule, SamplingClass, Source};
 
 use super::prices::{Output, read_table};
 
+use crate::notice::notice;
+
 /// Arguments of `tokenfare replay`.
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
@@ -72,7 +74,7 @@ fn read(args: &ReplayArgs, arms: &mut [Arm]) -> Result<Summary> {
         line.clear();
     }
     for warning in reader.finish() {
-        eprintln!("warning: {}: {warning}", args.log.display());
+        notice!("warning: {}: {warning}", args.log.display());
     }
     Ok(summary)
 }

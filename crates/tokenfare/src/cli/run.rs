@@ -12,10 +12,12 @@ use tokenfare_lanes::{Channel, Event, Finish, Piece, ReplyStats, Request, Sampli
 use tokenfare_server::{Chat, Dialect, Form, Prompt, ReplyText};
 use tracing_subscriber::EnvFilter;
 
-use super::{EngineArgs, SamplingArgs};
+use super::{CostArgs, EngineArgs, SamplingArgs};
+use crate::costs::Source;
 use crate::dialect::Dsv41Dialect;
 use crate::ending::PanicsEnd;
 use crate::engine::{self, Engine};
+use crate::lines::LogFormat;
 use crate::locate;
 use crate::notice::notice;
 use crate::output::print;
@@ -40,6 +42,8 @@ pub struct RunArgs {
     sampling: SamplingArgs,
     #[command(flatten)]
     engine: EngineArgs,
+    #[command(flatten)]
+    costs: CostArgs,
 }
 
 /// Splits the words into a model folder and a prompt. One word is a model if it is a folder.
@@ -215,12 +219,15 @@ pub fn run(args: RunArgs) -> Result<()> {
     }
     // One reply is the whole life of the process.
     let _panics_end = PanicsEnd::begin();
-    let settings = engine::settings(args.engine.device)?;
+    let settings = engine::settings(args.engine.device, args.costs.draft_costs.as_deref())?;
     if settings.logs.round_prof {
         start_profile();
     }
     let dir = locate::model(model.as_deref())?;
     let engine = engine::start(&dir, &args.engine, &settings, 1)?;
+    // A terminal shows the reply alone, unless the user asked for a table of this machine.
+    let told = Some(engine.costs.line()).filter(|_| engine.costs.source != Source::Default);
+    engine.costs.lines.iter().chain(&told).for_each(|line| line.print(LogFormat::Text));
     let dialect = Dsv41Dialect::new(engine.tokenizer.clone(), engine.config.eos);
     let session = Session { args: &args, engine, dialect, salt: settings.seed_salt.clone() };
     let said = match prompt {

@@ -5,10 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 use tokenfare_lanes::Drafts;
-use tokenfare_pricing::CostTable;
 use tokenfare_server::{Defaults, Server, ServerOptions};
 use tokenfare_settings::Settings;
 use tokio::net::{TcpSocket, lookup_host};
@@ -16,27 +15,18 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use super::{EngineArgs, ModelArg, SamplingArgs};
+use super::{CostArgs, EngineArgs, ModelArg, SamplingArgs};
 use crate::dialect::Dsv41Dialect;
 use crate::ending::PanicsEnd;
 use crate::engine::{self, Engine};
+use crate::lines::{Line, LogFormat};
 use crate::locate;
-use crate::notice::notice;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
 
 /// How long a thread without work is kept.
 const FOREVER: Duration = Duration::from_secs(1 << 30);
-
-/// How log lines are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum LogFormat {
-    /// For people
-    Text,
-    /// One JSON object a line
-    Json,
-}
 
 /// Arguments of `tokenfare serve`.
 #[derive(Debug, Args)]
@@ -62,6 +52,8 @@ pub struct ServeArgs {
     sampling: SamplingArgs,
     #[command(flatten)]
     engine: EngineArgs,
+    #[command(flatten)]
+    costs: CostArgs,
 }
 
 fn start_logs(format: LogFormat) {
@@ -91,10 +83,15 @@ fn defaults(args: &SamplingArgs, salt: &str) -> Result<Defaults> {
     })
 }
 
-/// The lines about costs and depth that every start with drafts prints.
-fn pricing_lines(settings: &Settings) -> [String; 2] {
-    let depth = engine::depth(&settings.depth, settings.copies.max_rows);
-    [format!("dsv41 draft costs: default, {}", CostTable::built_in()), format!("dsv41 depth: {depth}")]
+/// What a start with drafts says of costs and depth, in this order.
+fn pricing_lines(engine: &Engine, settings: &Settings) -> Vec<Line> {
+    let mut lines = engine.costs.lines.clone();
+    if engine.drafts == Drafts::On {
+        let depth = engine::depth(&settings.depth, settings.copies.max_rows);
+        let facts = json!({"rule": depth.to_string(), "cap": depth.rule.cap()});
+        lines.extend([engine.costs.line(), Line::command(&format!("depth: {depth}")).with(facts)]);
+    }
+    lines
 }
 
 fn name_of(dir: &Path) -> String {
@@ -107,6 +104,7 @@ fn name_of(dir: &Path) -> String {
 struct Api {
     name: String,
     defaults: Defaults,
+    log_format: LogFormat,
 }
 
 /// Counts the signals that ask the server to end.
@@ -159,13 +157,21 @@ async fn listen(socket: TcpSocket, engine: Engine, settings: &Settings, api: Api
         Drafts::Off => "off",
     };
     let context = engine.lanes.handle().info().context;
-    let Api { name, defaults } = api;
-    notice!(
-        "[tokenfare] serving {name} at {url} (sampling: temperature {:?}, top_p {:?}; drafts: {drafts}; context: {context}; loaded in {:.1}s)",
-        defaults.temperature,
-        defaults.top_p,
-        engine.loaded_s
+    let Api { name, defaults, log_format } = api;
+    let facts = json!({
+        "model": name,
+        "url": url,
+        "temperature": defaults.temperature,
+        "top_p": defaults.top_p,
+        "drafts": drafts,
+        "context": context,
+        "loaded_seconds": engine.loaded_s,
+    });
+    let line = format!(
+        "serving {name} at {url} (sampling: temperature {:?}, top_p {:?}; drafts: {drafts}; context: {context}; loaded in {:.1}s)",
+        defaults.temperature, defaults.top_p, engine.loaded_s
     );
+    Line::server(line).with(facts).print(log_format);
     let drain = Duration::from_secs(settings.server.drain_s);
     let keepalive = Some(settings.server.sse_keepalive_s).filter(|&s| s > 0).map(Duration::from_secs);
     let dialect = Dsv41Dialect::new(engine.tokenizer.clone(), engine.config.eos);
@@ -186,7 +192,7 @@ fn runtime() -> Result<Runtime> {
 
 /// Runs the command.
 pub fn serve(args: ServeArgs) -> Result<()> {
-    let settings = engine::settings(args.engine.device)?;
+    let settings = engine::settings(args.engine.device, args.costs.draft_costs.as_deref())?;
     let defaults = defaults(&args.sampling, &settings.seed_salt)?;
     let starting = PanicsEnd::begin();
     start_logs(args.log_format);
@@ -196,12 +202,9 @@ pub fn serve(args: ServeArgs) -> Result<()> {
         .block_on(bind(&args.host, args.port))
         .with_context(|| format!("listening on {}:{}", args.host, args.port))?;
     let engine = engine::start(&dir, &args.engine, &settings, usize::from(args.parallel))?;
-    if engine.drafts == Drafts::On {
-        for line in pricing_lines(&settings) {
-            notice!("info: {line}");
-        }
-    }
+    pricing_lines(&engine, &settings).iter().for_each(|line| line.print(args.log_format));
     let name = args.name.unwrap_or_else(|| name_of(&dir));
     drop(starting);
-    runtime.block_on(listen(socket, engine, &settings, Api { name, defaults }))
+    let api = Api { name, defaults, log_format: args.log_format };
+    runtime.block_on(listen(socket, engine, &settings, api))
 }

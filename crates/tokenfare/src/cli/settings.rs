@@ -18,7 +18,7 @@ pub struct SettingsArgs {
 
 /// Runs the command.
 pub fn settings(args: SettingsArgs) -> Result<()> {
-    let settings = engine::settings(args.device)?;
+    let settings = engine::settings(args.device, None)?;
     let mut table = format!("{:<28} {:<34} {:<12} default\n", "setting", "value", "from");
     for row in settings.rows() {
         let origin = match row.origin {

@@ -12,6 +12,7 @@ pub struct Server {
     child: Child,
     guard: Child,
     address: String,
+    startup: Vec<String>,
     drain: Option<JoinHandle<()>>,
 }
 
@@ -56,10 +57,22 @@ impl Server {
         guard.args(["-c", &watch]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let guard = guard.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-        let line = lines.find(|l| l.starts_with("[tokenfare] serving ")).expect("the server has started");
-        let address = line.split_once("http://").unwrap().1.split(' ').next().unwrap().to_owned();
+        let mut startup = Vec::new();
+        let line = loop {
+            let line = lines.next().unwrap_or_else(|| panic!("the server did not start: {startup:#?}"));
+            startup.push(line.clone());
+            if line.contains("serving ") && line.contains("http://") {
+                break line;
+            }
+        };
+        let address = line.split_once("http://").unwrap().1.split([' ', '"']).next().unwrap().to_owned();
         let drain = Some(std::thread::spawn(move || lines.for_each(drop)));
-        Self { child, guard, address, drain }
+        Self { child, guard, address, startup, drain }
+    }
+
+    /// What the start wrote to standard error, the line with the address last.
+    pub fn startup(&self) -> &[String] {
+        &self.startup
     }
 
     /// Opens a connection.

@@ -126,7 +126,7 @@ fn write_whole(file: &Path, text: &str) -> Result<()> {
 /// Runs the measurement.
 pub fn acceptance(args: AcceptanceArgs) -> Result<()> {
     args.check()?;
-    let settings = engine::settings(args.engine.device)?;
+    let settings = engine::settings(args.engine.device, None)?;
     let dir = locate::model(args.model.model.as_deref())?;
     let checkpoint = Checkpoint::open(&dir)?;
     let (eos, Some(drafter)) = (checkpoint.config().eos, &checkpoint.config().drafter) else {

@@ -1,0 +1,97 @@
+//! Files that are whole or not there: written to a temporary name, synced, then renamed.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// What becomes of a file that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// It is replaced.
+    Replace,
+    /// It stays, and the write is refused.
+    Keep,
+}
+
+/// Writes `bytes` to `path`. Its folder is made where it is missing.
+///
+/// # Errors
+/// The operating system's; a file that is there already where it is to be kept. The file is then as it was.
+pub fn write_whole(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<()> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    fs::create_dir_all(folder)?;
+    // The process's own mask takes away what others may not read.
+    let permissions = fs::Permissions::from_mode(0o666);
+    let mut builder = tempfile::Builder::new();
+    let mut file =
+        builder.prefix(".tokenfare-").suffix(".tmp").permissions(permissions).tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    match existing {
+        Existing::Replace => file.persist(path).map(drop),
+        Existing::Keep => file.persist_noclobber(path).map(drop),
+    }
+    .map_err(|e| e.error)?;
+    // The rename is on the disk once the folder is.
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_replaced_or_kept_and_nothing_else_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b/file");
+        write_whole(&path, b"one", Existing::Keep).unwrap();
+        assert_eq!(
+            write_whole(&path, b"two", Existing::Keep).unwrap_err().kind(),
+            io::ErrorKind::AlreadyExists
+        );
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        write_whole(&path, b"three", Existing::Replace).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"three");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o600, 0o600);
+    }
+
+    #[test]
+    fn a_folder_in_the_place_of_a_file_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("taken");
+        fs::create_dir(&path).unwrap();
+        for existing in [Existing::Replace, Existing::Keep] {
+            assert!(write_whole(&path, b"x", existing).is_err());
+        }
+        assert!(path.is_dir());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(write_whole(Path::new("/proc/none/file"), b"x", Existing::Replace).is_err());
+    }
+
+    #[test]
+    fn writers_at_once_never_leave_a_torn_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("shared");
+        let texts: Vec<Vec<u8>> = (b'a'..b'e').map(|c| vec![c; 50_000]).collect();
+        write_whole(&path, &texts[0], Existing::Replace).unwrap();
+        std::thread::scope(|scope| {
+            for text in &texts {
+                let path = &path;
+                scope.spawn(move || {
+                    for _ in 0..10 {
+                        write_whole(path, text, Existing::Replace).unwrap();
+                    }
+                });
+            }
+            for _ in 0..200 {
+                assert!(texts.contains(&fs::read(&path).unwrap()));
+            }
+        });
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
