@@ -77,7 +77,7 @@ impl CallStream {
         !matches!(self.state, State::Content | State::After)
     }
 
-    /// Shows what was held back and can no longer become a tag, at the end of the answer. An open call stays open.
+    /// Shows what was held back unless it is half a tag, at the end of the answer. An open call stays open.
     pub fn finish(&mut self, pieces: &mut Vec<Piece>) {
         let held = std::mem::take(&mut self.held);
         if self.state == State::Content {
