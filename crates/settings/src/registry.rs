@@ -88,7 +88,7 @@ static REGISTRY: [Setting; 27] = [
             name::CALIB,
             Form::Word(CalibSource::WORDS),
             Defaults { usual: Is("default"), except: &[(Platform::Cuda, Is("cached"))] },
-            "Where the table of draft costs comes from: built in, measured at every start, or stored.",
+            "Where the table of draft costs comes from: built in, timed at every start (`measure`) or once (`stored`), or the best (`cached`) or newest (`real`) of the stored ones.",
         )
     },
     setting(
