@@ -1,14 +1,15 @@
 //! Fixed draft depths against the depth rule on the mini checkpoint, one stream.
 //!
 //! `cargo bench -p tokenfare-dsv41 --bench depth_sweep -- [--table FILE|default] [--save-table FILE]
-//! [--trace FILE] [--tokens N] [--turns N] [--threads N] [--load NAME]`.
+//! [--trace FILE] [--tokens N] [--turns N] [--threads N] [--load NAME] [--scan on]`.
 //!
 //! A cell is a load (code, chat) and a way of drawing (greedy, sampled). The modelled figures need no clock: one run
 //! writes down what the drafter proposes at every position of every reply, and because neither the reply nor the
 //! drafts depend on depth, each rule is then played over these positions and priced with one table held fixed. With
 //! `--trace` that run is kept in a file and read from it when it is there. With `--turns`, engines of all rules serve
 //! the same requests beside it, taking turns prompt by prompt, and measured speeds are printed as well; every
-//! reply must have the same tokens under all rules, and as many rounds as were modelled.
+//! reply must have the same tokens under all rules, and as many rounds as were modelled. `--scan on` prints instead how
+//! the rule stands to the best fixed depth over a range of tables.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -16,6 +17,7 @@ mod support;
 mod clock;
 mod options;
 mod play;
+mod scan;
 mod timing;
 mod trace;
 
@@ -65,6 +67,9 @@ fn main() {
         eprintln!("depth_sweep: {error}");
         std::process::exit(2);
     });
+    if options.scan {
+        return scan::print(&trace::cells(&options), &options);
+    }
     let timed = || timing::table(&mut support::model(Drafts::On, options.threads));
     let table = options.table.clone().unwrap_or_else(timed);
     let ms = |rows: usize| format!("{:.3}", table.window_ms(rows));

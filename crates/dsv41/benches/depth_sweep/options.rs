@@ -24,6 +24,8 @@ pub struct Options {
     pub threads: usize,
     /// The only load to run.
     pub load: Option<String>,
+    /// Whether to go over a range of tables instead.
+    pub scan: bool,
 }
 
 /// The part of a table file that prices rounds.
@@ -54,6 +56,7 @@ impl Options {
             turns: 0,
             threads: 0,
             load: None,
+            scan: false,
         };
         while let Some(flag) = args.next() {
             if flag == "--bench" {
@@ -68,6 +71,8 @@ impl Options {
                 "--tokens" => options.tokens = number()?,
                 "--turns" => options.turns = number()?,
                 "--threads" => options.threads = number()?,
+                "--scan" if value == "on" || value == "off" => options.scan = value == "on",
+                "--scan" => return Err(format!("--scan {value}: expected on or off")),
                 "--load" => options.load = Some(value),
                 _ => return Err(format!("{flag}: no such flag")),
             }
