@@ -81,9 +81,9 @@ pub struct WindowCommit {
 pub struct RoundTimes {
     /// Choosing streams, depths and rows.
     pub plan: Duration,
-    /// The verify launch. A device that computes while it is launched spends the window's time here.
+    /// The verify launch.
     pub launch: Duration,
-    /// Waiting for the launch's logits, and copying them.
+    /// Waiting for the launch's logits, and copying them. A device that computes when it is read spends the window's time here.
     pub read_back: Duration,
     /// Drawing tokens.
     pub draw: Duration,

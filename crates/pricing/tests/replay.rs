@@ -6,7 +6,9 @@ use tokenfare_pricing::log::{
     Item, LoggedAsk, LoggedChoice, LoggedCommit, LoggedEnd, LoggedStart, Reader, Record,
 };
 use tokenfare_pricing::replay::{Replay, Summary, Verdict};
-use tokenfare_pricing::{CostTable, Depth, DepthConfig, Outcome, Rule, SamplingClass, Source, Window};
+use tokenfare_pricing::{
+    Copied, CostTable, Depth, DepthConfig, Outcome, Rule, SamplingClass, Source, Window,
+};
 
 const BLOCK: usize = 5;
 const RIGHT: u32 = 1;
@@ -27,9 +29,18 @@ struct Played {
     right: Vec<usize>,
 }
 
+/// What happens beside drafting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    /// Nothing.
+    Plain,
+    /// Streams find something to copy, and replies end by themselves.
+    Full,
+}
+
 /// Plays `rounds` rounds of `streams` streams whose replies have 40 tokens, and logs them. A draft is right as often as its
-/// confidence says, or less often by `bias`.
-fn play(rule: Rule, streams: usize, rounds: u64, explore: u64, bias: f64) -> Played {
+/// confidence says, or less often by `bias`; a copied one as often as not.
+fn play(rule: Rule, streams: usize, rounds: u64, explore: u64, bias: f64, life: Life) -> Played {
     let config = DepthConfig { rule, ..DepthConfig::default() };
     let table = CostTable::built_in();
     let mut depth = Depth::new(config, table.clone(), BLOCK);
@@ -58,24 +69,27 @@ fn play(rule: Rule, streams: usize, rounds: u64, explore: u64, bias: f64) -> Pla
             .enumerate()
             .map(|(slot, conf)| {
                 let first = conf.first().map(|_| RIGHT);
-                Window { slot, held: conf, first, room: 40 - generated[slot] - 1, copy: None }
+                let room = 40 - generated[slot] - 1;
+                let found = life == Life::Full && (r + slot as u64).is_multiple_of(3) && room > 0;
+                let copy = found.then_some(Copied { matched: 4 + (r % 40) as usize, len: room.min(15) });
+                Window { slot, held: conf, first, room, copy }
             })
             .collect();
         let mut plan = depth.plan(streams, &windows);
         let explored = explore > 0 && r % explore == 0;
         if explored {
-            (0..streams).for_each(|i| plan.overrule(i, BLOCK));
+            (0..streams).for_each(|i| plan.overrule(i, usize::MAX));
         }
         let asks = plan.choices().iter().zip(&held).map(|(c, conf)| LoggedAsk {
             slot: c.slot,
             req: requests[c.slot],
             class: SamplingClass::Greedy,
-            kind: Source::Drafter,
+            kind: c.source,
             start: 10,
             most: c.most,
             k: c.depth,
             explored,
-            matched: 0,
+            matched: if c.source == Source::Copy { 4 + (r % 40) as usize } else { 0 },
             lambda: c.lambda,
             conf: conf.clone(),
             q: c.q.clone(),
@@ -85,17 +99,28 @@ fn play(rule: Rule, streams: usize, rounds: u64, explore: u64, bias: f64) -> Pla
         write(Record::Choose(choice), &mut played);
         let mut outcomes = Vec::new();
         for (c, conf) in plan.choices().iter().zip(&held) {
-            let right = conf.iter().take_while(|&&p| draw(&mut state) < p * bias).count();
+            let right = match c.source {
+                Source::Drafter => conf.iter().take_while(|&&p| draw(&mut state) < p * bias).count(),
+                Source::Copy => (0..c.most).take_while(|_| draw(&mut state) < 0.5).count(),
+            };
             played.right.push(right);
-            let accepted = right.min(c.depth);
-            let beyond = (accepted == c.depth && c.depth < conf.len()).then_some(right > c.depth);
-            generated[c.slot] += accepted + 1;
+            let mut accepted = right.min(c.depth);
+            let mut keep = accepted + 1;
+            if life == Life::Full && accepted > 0 && draw(&mut state) < 0.1 {
+                accepted = 1 + (draw(&mut state) * accepted as f64) as usize;
+                keep = accepted;
+            }
+            let ends = keep == accepted;
+            let beyond =
+                (!ends && c.source == Source::Drafter && accepted == c.depth && c.depth < conf.len())
+                    .then_some(right > c.depth);
+            generated[c.slot] = if ends { 40 } else { generated[c.slot] + keep };
             let commit = LoggedCommit {
                 r,
                 t: 0.0,
                 slot: c.slot,
                 rows: 1 + c.depth,
-                keep: accepted + 1,
+                keep,
                 drafted: c.depth,
                 accepted,
                 beyond,
@@ -105,7 +130,9 @@ fn play(rule: Rule, streams: usize, rounds: u64, explore: u64, bias: f64) -> Pla
             };
             write(Record::Commit(commit), &mut played);
             let next = if right > 0 { RIGHT } else { WRONG };
-            outcomes.push(Outcome { slot: c.slot, accepted, committed: accepted + 1, next });
+            if !ends || accepted == c.depth {
+                outcomes.push(Outcome { slot: c.slot, accepted, committed: keep, next });
+            }
         }
         depth.observe(&plan, &outcomes);
         write(Record::Round(LoggedEnd { r, ms: 1.0 }), &mut played);
@@ -136,8 +163,9 @@ fn the_logged_rule_chooses_what_was_logged(
     #[values("cost", "cost:2", "cost,skip-off", "cost,joint-0", "static:0", "static:3")] rule: &str,
     #[values(1, 2, 3)] streams: usize,
     #[values(0, 7)] explore: u64,
+    #[values(Life::Full, Life::Plain)] life: Life,
 ) {
-    let played = play(rule.parse().unwrap(), streams, 400, explore, 0.7);
+    let played = play(rule.parse().unwrap(), streams, 400, explore, 0.7, life);
     let (verdict, summary) = replay(&played, None, None);
     assert_eq!(verdict.windows, 400 * streams as u64);
     assert_eq!((verdict.same, verdict.asked), (verdict.asked, verdict.windows - summary.explored));
@@ -153,7 +181,7 @@ fn the_logged_rule_chooses_what_was_logged(
 #[rstest]
 fn deeper_choices_are_estimated_from_explored_rounds(#[values(1.0, 0.8)] bias: f64) {
     let rounds = 60_000;
-    let played = play("cost".parse().unwrap(), 1, rounds, 5, bias);
+    let played = play("cost".parse().unwrap(), 1, rounds, 5, bias, Life::Plain);
     let (verdict, summary) = replay(&played, Some("static:5"), None);
     assert!(verdict.estimated > 1_000, "{verdict:?}");
     assert!(verdict.is_settled(), "{verdict:?}");
@@ -167,7 +195,7 @@ fn deeper_choices_are_estimated_from_explored_rounds(#[values(1.0, 0.8)] bias: f
 
 #[test]
 fn without_explored_rounds_deeper_choices_are_unknown() {
-    let played = play("static:1".parse().unwrap(), 1, 2_000, 0, 1.0);
+    let played = play("static:1".parse().unwrap(), 1, 2_000, 0, 1.0, Life::Plain);
     let (verdict, _) = replay(&played, Some("static:5"), None);
     assert_eq!((verdict.estimated, verdict.windows), (0, 2_000));
     assert!(verdict.unknown > 400 && verdict.known > 400, "{verdict:?}");
@@ -184,8 +212,8 @@ fn without_explored_rounds_deeper_choices_are_unknown() {
 
 #[test]
 fn every_engine_start_forgets_what_was_learnt() {
-    let mut played = play("cost".parse().unwrap(), 2, 150, 0, 0.6);
-    let again = play("cost".parse().unwrap(), 2, 150, 0, 0.6);
+    let mut played = play("cost".parse().unwrap(), 2, 150, 0, 0.6, Life::Plain);
+    let again = play("cost".parse().unwrap(), 2, 150, 0, 0.6, Life::Plain);
     played.lines.extend(again.lines);
     let (verdict, summary) = replay(&played, None, None);
     assert_eq!((summary.rounds, verdict.same), (300, verdict.asked));

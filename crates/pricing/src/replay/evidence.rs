@@ -31,11 +31,14 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// The cell of draft `position` of a logged window, if it holds one.
-    pub(super) fn of(ask: &LoggedAsk, position: usize) -> Option<Self> {
-        let values = if ask.kind == Source::Drafter { &ask.conf } else { &ask.q };
+    /// The cell of draft `position` from `source` of a logged window, if that is known of.
+    pub(super) fn of(ask: &LoggedAsk, source: Source, position: usize) -> Option<Self> {
+        let values = match source {
+            Source::Drafter => &ask.conf,
+            Source::Copy => &ask.q,
+        };
         let probability = *values.get(position)?;
-        Some(Self { class: ask.class, source: ask.kind, position, bin: bin(probability) })
+        Some(Self { class: ask.class, source, position, bin: bin(probability) })
     }
 }
 
@@ -69,7 +72,7 @@ pub struct Evidence {
 impl Evidence {
     pub(super) fn learn(&mut self, ask: &LoggedAsk, seen: &Seen) {
         for (position, kept) in seen.judged() {
-            if let Some(cell) = Cell::of(ask, position) {
+            if let Some(cell) = Cell::of(ask, ask.kind, position) {
                 self.cells.entry(cell).or_default().add(Kept { tries: 1, kept: u64::from(kept) });
             }
         }

@@ -102,6 +102,7 @@ impl Verdict {
 
 /// One window under the rule.
 struct Asked {
+    source: Source,
     depth: usize,
     /// What the rule learns from.
     learnt: usize,
@@ -196,25 +197,20 @@ fn further(cells: &[Cell], explored: &Evidence) -> (f64, f64, bool) {
 }
 
 fn ask(window: &LoggedAsk, choice: &Choice, seen: &Seen) -> Asked {
-    // What was copied stays copied: nothing is known of drafts from elsewhere.
-    let depth = if choice.source == window.kind { choice.depth } else { 0 };
-    let tokens = seen.tokens(depth);
-    let own = !window.explored && matches!(tokens, Tokens::Known(_));
-    Asked { depth, learnt: if own { depth } else { window.k }, tokens }
+    let Choice { source, depth, .. } = *choice;
+    // Nothing is known of drafts from elsewhere than those that were verified.
+    let tokens = if source == window.kind || depth == 0 { seen.tokens(depth) } else { Tokens::From(1) };
+    let own = !window.explored && source == window.kind && matches!(tokens, Tokens::Known(_));
+    Asked { source, depth, learnt: if own { depth } else { window.k }, tokens }
 }
 
-/// The window that the rule is asked about: its source stays what it was.
+/// The window that the rule is asked about. Copies that were found but not verified are not in the log.
 fn window(ask: &LoggedAsk) -> Window<'_> {
-    match ask.kind {
-        Source::Drafter => {
-            let first = ask.conf.first().map(|_| DRAFT);
-            Window { slot: ask.slot, held: &ask.conf, first, room: ask.conf.len(), copy: None }
-        }
-        Source::Copy => {
-            let copy = Some(Copied { matched: ask.matched, len: ask.most });
-            Window { slot: ask.slot, held: &[], first: None, room: ask.most, copy }
-        }
-    }
+    let first = ask.conf.first().map(|_| DRAFT);
+    let copy = (ask.kind == Source::Copy).then_some(Copied { matched: ask.matched, len: ask.most });
+    // Both sources were cut to the room before they were logged.
+    let room = ask.conf.len().max(ask.most);
+    Window { slot: ask.slot, held: &ask.conf, first, room, copy }
 }
 
 impl Totals {
@@ -223,7 +219,7 @@ impl Totals {
         self.depth += result.depth as u64;
         if !window.explored {
             self.asked += 1;
-            self.same += u64::from(result.depth == window.k);
+            self.same += u64::from((result.source, result.depth) == (window.kind, window.k));
         }
         match result.tokens {
             Tokens::Known(tokens) => {
@@ -232,7 +228,8 @@ impl Totals {
             }
             Tokens::From(tokens) => {
                 self.tokens += tokens as u64;
-                let cells = (tokens - 1..result.depth).filter_map(|j| Cell::of(window, j)).collect();
+                let cells =
+                    (tokens - 1..result.depth).filter_map(|j| Cell::of(window, result.source, j)).collect();
                 *self.open.entry(cells).or_default() += 1;
             }
         }

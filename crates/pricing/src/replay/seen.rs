@@ -48,10 +48,9 @@ impl Seen {
         }
     }
 
-    /// Whether the reply ends with an accepted draft among `depth`, so that the drafts after it are never judged.
+    /// Whether the reply ends with an accepted draft before the last of `depth`, so that those after it are never judged.
     pub fn is_cut(&self, depth: usize) -> bool {
-        let ends = self.finished && depth + 1 >= self.tokens;
-        ends && depth.min(self.kept) >= self.tokens && self.tokens < depth + 1
+        self.finished && depth.min(self.kept) >= self.tokens && self.tokens < depth
     }
 
     /// Positions whose drafts were judged, each with whether its draft was kept.
@@ -143,7 +142,7 @@ pub(super) mod tests {
         let ended = LoggedCommit { finished: true, keep: 2, ..commit(4, 2, None) };
         let seen = Seen::new(&ask(4, &CONF), &ended);
         assert_eq!([0, 1, 2, 5].map(|k| seen.tokens(k)), [1, 2, 2, 2].map(Tokens::Known));
-        assert!(seen.is_cut(4) && seen.is_cut(2) && !seen.is_cut(1));
+        assert_eq!([1, 2, 3, 4].map(|k| seen.is_cut(k)), [false, false, true, true]);
         assert_eq!(seen.judged().collect::<Vec<_>>(), [(0, true), (1, true)]);
         let missed = Seen::new(&ask(4, &CONF), &LoggedCommit { finished: true, ..commit(4, 2, None) });
         assert!(!missed.is_cut(4));

@@ -59,6 +59,7 @@ pub struct ServeArgs {
 fn start_logs(format: LogFormat) {
     let builder = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
         .with_target(false)
         .with_ansi(std::io::stderr().is_terminal())
