@@ -116,6 +116,11 @@ fn a_wiped_slot_is_one_never_used_and_has_no_staged_piece() {
     );
     model.wipe(99);
     assert_eq!(model.state_hash(0).unwrap(), new);
+    for rows in [0, 65] {
+        assert_eq!(model.prepare(rows).unwrap_err().0, format!("a window of {rows} rows, expected 1 to 64"));
+    }
+    model.prepare(5).unwrap();
+    assert_eq!(model.state_hash(0).unwrap(), new);
 }
 
 struct Counting(Arc<AtomicUsize>);

@@ -202,10 +202,12 @@ impl<M: Target + Drafter> Runner<'_, M> {
             rows.iter().enumerate().map(|(slot, &rows)| self.tokens(slot, Step::PROMPT_ROWS, rows)).collect();
         let segment = |(slot, tokens)| Segment { slot, start: Step::PROMPT_ROWS, tokens };
         let segments: Vec<Segment<'_>> = windows.iter().map(Vec::as_slice).enumerate().map(segment).collect();
+        let expected = rows.iter().sum();
+        self.model.prepare(expected)?;
         let began = self.clock.now();
         self.model.window(&segments, &mut self.logits)?;
         let took = self.clock.now().saturating_sub(began);
-        let (expected, found) = (rows.iter().sum(), self.logits.rows());
+        let found = self.logits.rows();
         if found != expected {
             return Err(crate::engine::short("window", expected, found));
         }

@@ -128,6 +128,10 @@ pub trait Target: Send + 'static {
     /// The calibration is over: what [`Target::enter`] paused goes on.
     fn leave(&mut self);
 
+    /// Makes ready what the first window of `rows` rows would have to make ready, such as a recorded program, so that
+    /// its time is that of every later one. No forward work, no change of state.
+    fn prepare(&mut self, rows: usize) -> Result<(), TargetError>;
+
     /// Throws a dry window away: positions from `len` on are forgotten, in the drafter's context too. For calibration
     /// alone. Rows of the last call can still be ingested, and drafts asked for after them. It does not rewind the
     /// compressor carry, so [`Target::wipe`] must follow before the slot serves a stream.

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{assert_same, config, prompt, sampled, serial, start, submit, warm};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -49,11 +50,19 @@ struct Timed {
     cold: bool,
     /// Rows and segments of every window.
     windows: Vec<(usize, usize)>,
+    prepared: BTreeSet<usize>,
 }
 
 impl Timed {
     fn new(model: FakeModel, prices: Prices) -> Self {
-        Self { model, clock: Hands::default(), prices, cold: false, windows: Vec::new() }
+        Self {
+            model,
+            clock: Hands::default(),
+            prices,
+            cold: false,
+            windows: Vec::new(),
+            prepared: BTreeSet::new(),
+        }
     }
 }
 
@@ -76,6 +85,8 @@ impl Target for Timed {
         let rows = segments.iter().map(|s| s.tokens.len()).sum();
         self.windows.push((rows, segments.len()));
         self.cold = true;
+        // A window of a row count that was never made ready is dearer.
+        self.prepare(rows)?;
         self.clock.forward((self.prices.window)(rows) + 500 * (segments.len() as u64 - 1));
         self.model.window(segments, logits)
     }
@@ -99,6 +110,12 @@ impl Target for Timed {
     }
     fn leave(&mut self) {
         self.model.leave();
+    }
+    fn prepare(&mut self, rows: usize) -> Result<(), TargetError> {
+        if self.prepared.insert(rows) {
+            self.clock.forward(5000);
+        }
+        self.model.prepare(rows)
     }
     fn drop_window(&mut self, slot: usize, len: usize) {
         self.model.drop_window(slot, len);
@@ -153,7 +170,8 @@ fn every_window_is_timed_and_a_cold_first_ingest_is_no_pass() {
     assert_eq!((tally.text, tally.prompt_rows, tally.launches), (200, 4, 1 + 36 + 3 + 7));
     assert_eq!((probe.count(Call::Window), probe.count(Call::Propose)), (40, 7));
     assert_eq!(tally.prompt_time, Duration::from_micros(2 * (7000 + 600)));
-    assert_eq!(tally.whole, tally.prompt_time + tally.launch_time);
+    // Ten row counts are made ready outside every timed run.
+    assert_eq!(tally.whole, tally.prompt_time + tally.launch_time + Duration::from_millis(10 * 5));
     assert_eq!(model.windows[..3], [(6, 1), (1, 1), (2, 1)]);
     assert!(model.windows.contains(&(8, 2)) && model.windows.contains(&(17, 2)));
     assert_eq!((hashes(&mut model), probe.occupied(), probe.violations()), (before, 0, Vec::new()));

@@ -86,6 +86,9 @@ impl Target for Recorder {
     fn leave(&mut self) {
         self.model.leave();
     }
+    fn prepare(&mut self, rows: usize) -> Result<(), TargetError> {
+        self.model.prepare(rows)
+    }
     fn drop_window(&mut self, slot: usize, len: usize) {
         self.model.drop_window(slot, len);
     }

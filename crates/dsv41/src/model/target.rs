@@ -104,20 +104,29 @@ impl<D: Device> Model<D> {
     }
 
     fn run_window(&mut self, n: usize, logits: &mut Logits) -> tokenfare_device::Result<()> {
-        let Self { device, net, observer, windows, .. } = self;
-        if observer.is_some() {
+        if self.observer.is_some() {
+            let Self { device, net, observer, .. } = self;
             net.window(device, n, Watch::new(observer.as_deref_mut()))?;
         } else {
-            let program = match &mut windows[n - 1] {
-                Some(program) => program,
-                empty => empty.insert(device.record(|d| net.window(d, n, Watch::default()))?),
-            };
-            device.replay(program)?;
+            self.record(n)?;
+            if let Some(program) = &self.windows[n - 1] {
+                self.device.replay(program)?;
+            }
         }
         logits.values.resize(n * self.info.vocab, 0.0);
         let began = Instant::now();
-        device.read(&net.logits, 0, &mut logits.values)?;
+        self.device.read(&self.net.logits, 0, &mut logits.values)?;
         self.read_back = began.elapsed();
+        Ok(())
+    }
+
+    /// Records the window of `n` rows, once.
+    fn record(&mut self, n: usize) -> tokenfare_device::Result<()> {
+        let Self { device, net, windows, .. } = self;
+        let program = &mut windows[n - 1];
+        if program.is_none() {
+            *program = Some(device.record(|d| net.window(d, n, Watch::default()))?);
+        }
         Ok(())
     }
 }
@@ -188,6 +197,14 @@ impl<D: Device> Target for Model<D> {
 
     fn leave(&mut self) {
         self.observer = self.paused.take();
+    }
+
+    fn prepare(&mut self, rows: usize) -> Result<(), TargetError> {
+        let most = self.info.window_rows;
+        if !(1..=most).contains(&rows) {
+            return Err(TargetError(format!("a window of {rows} rows, expected 1 to {most}")));
+        }
+        self.record(rows).map_err(during("preparing a window"))
     }
 
     fn drop_window(&mut self, slot: usize, len: usize) {

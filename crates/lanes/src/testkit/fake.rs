@@ -287,6 +287,11 @@ impl Target for FakeModel {
         self.probe.calibration_ends();
     }
 
+    fn prepare(&mut self, rows: usize) -> Result<(), TargetError> {
+        let most = self.config.info.window_rows;
+        self.check((1..=most).contains(&rows), || format!("a window of {rows} rows prepared, at most {most}"))
+    }
+
     fn drop_window(&mut self, slot: usize, len: usize) {
         if !self.probe.calibrates() {
             self.probe.violation(format!("slot {slot}: a window is dropped outside calibration"));
