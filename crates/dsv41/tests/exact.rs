@@ -269,8 +269,7 @@ fn exact_with_long_prompts() {
     let (bench, workload) = long();
     let full = wanted(Breadth::Covering) == Breadth::Full;
     let paths = Path::available();
-    let (paths, pieces): (&[Path], &[usize]) =
-        if full { (&paths, &[1, 7, 64, 333]) } else { (&paths[..1], &[61]) };
+    let (paths, pieces): (&[Path], &[usize]) = if full { (&paths, &[7, 333]) } else { (&paths[..1], &[61]) };
     for path in paths {
         let compared = exactness_of_prompts(|| bench.model(*path, 2), &workload, pieces)
             .unwrap_or_else(|e| panic!("{}: {e}", path.name()));
