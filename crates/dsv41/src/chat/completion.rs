@@ -1,6 +1,6 @@
 //! What the model wrote, back to reasoning, content and tool calls.
 //!
-//! This reads a complete text. [`crate::reply`] and [`super::calls`] read it as it comes; all use the format's words
+//! This reads a complete text. [`crate::reply`] and [`super::CallStream`] read it as it comes; all use the format's words
 //! below.
 
 use std::fmt::Write;

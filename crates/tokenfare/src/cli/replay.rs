@@ -21,7 +21,7 @@ pub struct ReplayArgs {
     /// Accept log, as TF_DSV41_ACCEPT_LOG writes it
     #[arg(value_name = "LOG")]
     log: PathBuf,
-    /// Rule to ask, any number of times: logged, cost[:CAP][,skip-off][,joint-0] or static[:K]
+    /// Rule to ask, any number of times: `logged`, `cost[:CAP][,skip-off][,joint-0]` or `static[:K]`
     #[arg(long = "rule", value_name = "RULE", default_values = ["logged", "cost", "static:0", "static:3", "static:5"])]
     rules: Vec<String>,
     /// Prices of the rounds, any number of times: logged, default or a table file

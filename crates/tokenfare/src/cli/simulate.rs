@@ -18,7 +18,7 @@ pub struct SimulateArgs {
     /// them, or a JSON file
     #[arg(long = "world", value_name = "WORLD", default_value = "linear")]
     worlds: Vec<String>,
-    /// Rule, any number of times: cost[:CAP][,skip-off][,joint-0] or static[:K] [default: cost, its variants, and every fixed depth]
+    /// Rule, any number of times: `cost[:CAP][,skip-off][,joint-0]` or `static[:K]`; without it cost, its variants and every fixed depth
     #[arg(long = "rule", value_name = "RULE")]
     rules: Vec<Rule>,
     /// Table that the rules price with: true (the world's costs), default (the built-in one) or a table file
