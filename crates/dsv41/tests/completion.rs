@@ -159,6 +159,8 @@ proptest! {
         content in "[a-z<>/\n ]{0,12}",
         calls in prop::collection::vec((prop::option::of("[a-z]{1,4}"), "[a-z_]{1,6}", arguments()), 0..3),
     ) {
+        // At the end of a reply a blank line and a bracket are half a tag.
+        prop_assume!(!calls.is_empty() || !content.ends_with("\n\n<"));
         let written: Vec<Value> = calls
             .iter()
             .map(|(namespace, name, arguments)| {
