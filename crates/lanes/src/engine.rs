@@ -83,6 +83,7 @@ impl<M: Target + Drafter> Engine<M> {
     /// Serves until the engine is closed and everything is finished.
     pub(crate) fn run(&mut self) {
         while self.admit() {
+            self.shared.count_turn();
             self.reap();
             let prompt = self.next_prompt();
             let decoding = self.streams().any(|(_, s)| s.decodes());
@@ -176,6 +177,11 @@ impl<M: Target + Drafter> Engine<M> {
                 let bytes = state.bytes.len();
                 let done = self.cache.insert(tokens, state);
                 tracing::info!(
+                    request = stream.number,
+                    tokens = len,
+                    bytes,
+                    kept = done.kept,
+                    evicted = done.evicted,
                     "prompt {}: {} {len} tokens in {bytes} bytes, evicted {}, {} states in {} bytes",
                     stream.number,
                     if done.kept { "kept" } else { "had no room for" },
@@ -273,6 +279,17 @@ impl<M: Target + Drafter> Engine<M> {
         }
         let stats = stream.stats(self.shared.clock.now());
         tracing::info!(
+            request = stream.number,
+            prompt_tokens = stats.prompt_tokens,
+            cached_tokens = stats.cached_tokens,
+            completion_tokens = stats.completion_tokens,
+            rounds = stats.rounds,
+            accepted = stats.accepted,
+            drafted = stats.drafted,
+            zero_depth = stats.zero_depth,
+            queue_s = stats.queue_s,
+            prefill_s = stats.prefill_s,
+            decode_s = stats.decode_s,
             "request {}: {} prompt tokens ({} cached), {} tokens, {} drafts: {} rounds, {} accepted of {} drafted, {} zero-depth",
             stream.number,
             stats.prompt_tokens,
@@ -302,6 +319,10 @@ impl<M: Target + Drafter> Engine<M> {
     fn log_total(&self) {
         let totals = self.shared.stats();
         tracing::info!(
+            rounds = totals.rounds,
+            accepted = totals.accepted,
+            drafted = totals.drafted,
+            zero_depth = totals.zero_depth,
             "{} drafts: {} rounds, {} accepted of {} drafted, {} zero-depth",
             self.family,
             totals.rounds,

@@ -1,17 +1,18 @@
 //! The engine as its clients see it.
 
 use crate::engine::Engine;
-use crate::queue::Queue;
+use crate::queue::{ClientId, Queue};
 use crate::{
-    Clock, Drafter, Event, Finish, LanesConfig, LanesStats, ReplyStats, Target, TargetInfo, Validated,
-    generation::EMPTY_SHA256,
+    Clock, Drafter, Event, Finish, LanesConfig, LanesStats, Prices, ReplyStats, Target, TargetInfo,
+    Validated, generation::EMPTY_SHA256,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokenfare_pricing::Depth;
 use tokio::sync::mpsc;
 
 /// Why a request was not taken.
@@ -26,6 +27,9 @@ pub enum SubmitError {
     /// The engine takes no more requests.
     #[error("the server is shutting down")]
     ShuttingDown,
+    /// The engine's thread has ended.
+    #[error("the engine has stopped")]
+    Ended,
 }
 
 /// How long the engine goes on.
@@ -99,6 +103,8 @@ pub(crate) struct Shared {
     inbox: Mutex<Inbox>,
     changed: Condvar,
     stats: Mutex<LanesStats>,
+    prices: Mutex<Prices>,
+    turns: AtomicU64,
 }
 
 impl Shared {
@@ -108,6 +114,16 @@ impl Shared {
 
     pub(crate) fn stats(&self) -> MutexGuard<'_, LanesStats> {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows what rounds are priced by from now on.
+    pub(crate) fn show_prices(&self, depth: &Depth) {
+        self.prices.lock().unwrap_or_else(PoisonError::into_inner).update(depth);
+    }
+
+    /// Notes that the engine's thread begins another turn.
+    pub(crate) fn count_turn(&self) {
+        self.turns.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Waits until a request arrives or the mode changes.
@@ -160,8 +176,11 @@ impl Lanes {
             inbox: Mutex::new(Inbox { queue: Queue::new(config.queue), mode: Mode::Open }),
             changed: Condvar::new(),
             stats: Mutex::new(LanesStats::default()),
+            prices: Mutex::new(Prices::of(&config.table)),
+            turns: AtomicU64::new(0),
         });
         let engine = Engine::new(model, config, shared.clone());
+        shared.show_prices(&engine.depth);
         let thread = std::thread::Builder::new().name("lanes".into()).spawn(move || serve(engine))?;
         Ok(Self { shared, thread: Some(thread) })
     }
@@ -224,22 +243,33 @@ impl LanesHandle {
         &self.shared.info
     }
 
-    /// Queues a request.
+    /// Queues a request of nobody in particular.
     ///
     /// # Errors
     ///
-    /// [`SubmitError::QueueFull`] and [`SubmitError::ShuttingDown`].
+    /// [`SubmitError`].
     pub fn submit(&self, request: Validated) -> Result<Reply, SubmitError> {
+        self.submit_for(ClientId::default(), request)
+    }
+
+    /// Queues a request of `whom`: clients whose requests wait take turns.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`].
+    pub fn submit_for(&self, whom: ClientId, request: Validated) -> Result<Reply, SubmitError> {
         let (client, reply) = Client::new();
         let priority = request.get().priority;
         let mut inbox = self.shared.inbox();
-        if inbox.mode != Mode::Open {
-            return Err(SubmitError::ShuttingDown);
+        match inbox.mode {
+            Mode::Open => {}
+            Mode::Ended => return Err(SubmitError::Ended),
+            Mode::Draining | Mode::Stopping => return Err(SubmitError::ShuttingDown),
         }
         // Time is read under the lock, so that arrival times are in order of arrival.
         let job = Job { request, client, arrived: self.shared.clock.now() };
         let full = SubmitError::QueueFull { limit: self.shared.queue_limit };
-        inbox.queue.push(priority, job).map_err(|_| full)?;
+        inbox.queue.push(priority, whom, job).map_err(|_| full)?;
         self.shared.changed.notify_all();
         Ok(reply)
     }
@@ -257,6 +287,21 @@ impl LanesHandle {
     /// Whether requests are still taken.
     pub fn is_open(&self) -> bool {
         self.shared.inbox().mode == Mode::Open
+    }
+
+    /// Whether the engine's thread has ended.
+    pub fn has_ended(&self) -> bool {
+        self.shared.inbox().mode == Mode::Ended
+    }
+
+    /// Turns that the engine's thread has begun; while requests wait or run, a number that stands still is a thread that hangs.
+    pub fn turns(&self) -> u64 {
+        self.shared.turns.load(Ordering::Relaxed)
+    }
+
+    /// What rounds are priced by.
+    pub fn prices(&self) -> Prices {
+        self.shared.prices.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Counts as of now.

@@ -62,10 +62,11 @@ pub use config::{Copies, DepthOracle, Drafts, Explore, LanesConfig};
 pub use event::{Event, Finish, ReplyStats, TokenEvent, TokenLogprob};
 pub use grammar::{Grammar, GrammarError};
 pub use handle::{Canceller, Lanes, LanesHandle, Reply, SubmitError};
-pub use observe::{Observer, RoundChoice, RoundTimes, WindowChoice, WindowCommit};
+pub use observe::{FirstToken, Observer, RoundChoice, RoundTimes, WindowChoice, WindowCommit};
+pub use queue::ClientId;
 pub use request::{Priority, Report, Request, RequestError, Sampling, ThinkingBudget, Validated};
 pub use sampling::Sampler;
-pub use stats::{LanesStats, PositionCount};
+pub use stats::{LanesStats, PositionCount, Prices};
 pub use target::{
     Ask, Drafter, Ingest, Logits, Proposal, SavedState, Segment, Target, TargetError, TargetInfo, Want,
 };

@@ -76,6 +76,19 @@ pub struct WindowCommit {
     pub max_new: usize,
 }
 
+/// The first token of a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FirstToken {
+    /// When.
+    pub at: Duration,
+    /// The lane.
+    pub slot: usize,
+    /// Time waiting for the lane.
+    pub queue: Duration,
+    /// Time from there to the first token.
+    pub prefill: Duration,
+}
+
 /// Where the time of a round went; the parts add up to the whole round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RoundTimes {
@@ -133,6 +146,9 @@ impl AddAssign for RoundTimes {
 
 /// Watches rounds; called on the engine's thread, so it should return soon.
 pub trait Observer: Send {
+    /// After a prompt was fed and the first token drawn.
+    fn first_token(&mut self, _first: &FirstToken) {}
+
     /// Before the verify launch.
     fn choose(&mut self, _choice: &RoundChoice) {}
 
@@ -148,15 +164,22 @@ pub trait Observer: Send {
 
 /// Several observers, told in order.
 impl Observer for Vec<Box<dyn Observer>> {
+    fn first_token(&mut self, first: &FirstToken) {
+        self.iter_mut().for_each(|o| o.first_token(first));
+    }
+
     fn choose(&mut self, choice: &RoundChoice) {
         self.iter_mut().for_each(|o| o.choose(choice));
     }
+
     fn commit(&mut self, commit: &WindowCommit) {
         self.iter_mut().for_each(|o| o.commit(commit));
     }
+
     fn times(&mut self, round: u64, requests: &[u64], times: &RoundTimes) {
         self.iter_mut().for_each(|o| o.times(round, requests, times));
     }
+
     fn finish(&mut self, request: u64, stats: &ReplyStats) {
         self.iter_mut().for_each(|o| o.finish(request, stats));
     }

@@ -88,6 +88,10 @@ impl<M: Target + Drafter> Engine<M> {
         if looks_up {
             match self.cache.lookup(prompt) {
                 Lookup::Miss(shared) => tracing::info!(
+                    request = stream.number,
+                    prompt_tokens = prompt.len(),
+                    resumed = 0,
+                    diverged_at = shared,
                     "prompt {}: {} tokens, resumed 0, the best of {} kept states diverges at token {shared}",
                     stream.number,
                     prompt.len(),
@@ -100,6 +104,9 @@ impl<M: Target + Drafter> Engine<M> {
                             resumed = len;
                             stream.resumed = Some(id);
                             tracing::info!(
+                                request = stream.number,
+                                prompt_tokens = prompt.len(),
+                                resumed = len,
                                 "prompt {}: {} tokens, resumed {len}",
                                 stream.number,
                                 prompt.len()
@@ -190,8 +197,12 @@ impl<M: Target + Drafter> Engine<M> {
         let (token, finish) = stream.generation.commit(id, row);
         stream.history.push(id);
         stream.delivered(now);
+        let first = stream.first(slot, now);
         stream.client.send(Event::Tokens(vec![token]));
         self.shared.stats().completion_tokens += 1;
+        if let Some(observer) = &mut self.observer {
+            observer.first_token(&first);
+        }
         match finish {
             Some(reason) => self.finish(slot, reason),
             None => self.ask(&[slot])?,

@@ -155,6 +155,7 @@ impl<M: Target + Drafter> Engine<M> {
             ends.push(done.finish);
         }
         self.depth.observe(&plan.priced, &outcomes);
+        self.shared.show_prices(&self.depth);
         self.shared.stats().add_round(&round);
         (ends, drawing)
     }

@@ -1,6 +1,26 @@
 //! Counts of the whole engine.
 
 use crate::Finish;
+use tokenfare_pricing::{CostTable, Depth};
+
+/// What rounds are priced by: the table, and how the acceptance estimate corrects confidences.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prices {
+    /// Costs of rounds.
+    pub table: CostTable,
+    /// Factor of each draft position; 1 while nothing was learnt.
+    pub factors: Vec<f64>,
+}
+
+impl Prices {
+    pub(crate) fn of(table: &CostTable) -> Self {
+        Self { table: table.clone(), factors: Vec::new() }
+    }
+
+    pub(crate) fn update(&mut self, depth: &Depth) {
+        self.factors = (0..depth.estimate().positions()).map(|j| depth.estimate().factor(j)).collect();
+    }
+}
 
 /// Drafts at one position of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,6 +40,8 @@ pub struct LanesStats {
     pub running: usize,
     /// Replies that ended by themselves: a stop, a text end or a length.
     pub finished: u64,
+    /// Those of them that ended at their most tokens.
+    pub at_length: u64,
     /// Replies that were cancelled, waiting ones included.
     pub cancelled: u64,
     /// Replies that failed.
@@ -59,7 +81,11 @@ pub struct LanesStats {
 impl LanesStats {
     pub(crate) fn count_finish(&mut self, reason: &Finish) {
         match reason {
-            Finish::Stop | Finish::Text(_) | Finish::Length => self.finished += 1,
+            Finish::Stop | Finish::Text(_) => self.finished += 1,
+            Finish::Length => {
+                self.finished += 1;
+                self.at_length += 1;
+            }
             Finish::Cancelled => self.cancelled += 1,
             Finish::Failed(_) => self.failed += 1,
         }

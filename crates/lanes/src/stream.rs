@@ -5,7 +5,7 @@ use crate::generation::Generation;
 use crate::handle::{Client, Job};
 use crate::prefill::Feed;
 use crate::prompt_cache::EntryId;
-use crate::{Finish, ReplyStats, RoundTimes, SamplingClass};
+use crate::{Finish, FirstToken, ReplyStats, RoundTimes, SamplingClass};
 use std::time::Duration;
 use tokenfare_pricing::Source;
 
@@ -135,6 +135,12 @@ impl Stream {
     pub(crate) fn delivered(&mut self, now: Duration) {
         self.times.first_token.get_or_insert(now);
         self.times.last_token = Some(now);
+    }
+
+    /// Its first token, drawn at `at`.
+    pub(crate) fn first(&self, slot: usize, at: Duration) -> FirstToken {
+        let Times { arrived, admitted, .. } = self.times;
+        FirstToken { at, slot, queue: admitted.saturating_sub(arrived), prefill: at.saturating_sub(admitted) }
     }
 
     /// Counts a round that verified `drafted` drafts of `source`.

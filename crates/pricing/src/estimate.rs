@@ -28,6 +28,11 @@ impl Estimate {
         Self { positions: vec![Sums::default(); block.max(1)] }
     }
 
+    /// Draft positions held.
+    pub fn positions(&self) -> usize {
+        self.positions.len()
+    }
+
     /// What confidences at position `j` are multiplied by: `(kept + 2) / (prob + 2)` within 0.2..=3; 1 when fresh.
     /// Positions past the block use the last one.
     pub fn factor(&self, j: usize) -> f64 {
