@@ -6,7 +6,8 @@ use std::process::Command;
 /// Crates that a crate may use, beside `settings`, which every crate may.
 fn allowed(krate: &str) -> Option<&'static [&'static str]> {
     Some(match krate {
-        "tokenfare-pricing" | "tokenfare-device" | "tokenfare-bench" | "tokenfare-settings" | "xtask" => &[],
+        "tokenfare-pricing" | "tokenfare-device" | "tokenfare-bench" | "tokenfare-settings"
+        | "tokenfare-hub" | "xtask" => &[],
         "tokenfare-cpu" | "tokenfare-gpu" | "tokenfare-cuda" => &["tokenfare-device"],
         "tokenfare-dsv41" => &["tokenfare-device", "tokenfare-lanes", "tokenfare-pricing"],
         "tokenfare-grammar" => &["tokenfare-lanes"],
@@ -21,6 +22,7 @@ fn allowed(krate: &str) -> Option<&'static [&'static str]> {
             "tokenfare-dsv41",
             "tokenfare-gpu",
             "tokenfare-grammar",
+            "tokenfare-hub",
             "tokenfare-lanes",
             "tokenfare-pricing",
             "tokenfare-server",
