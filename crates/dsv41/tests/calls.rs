@@ -212,8 +212,9 @@ proptest! {
     #[test]
     fn tags_never_show(text in soup()) {
         let Seen { content, calls } = read([text.as_str()]);
+        // Before half a tag at the end, which is not shown, a bracket and a bar are text.
         let half = content.rfind("<｜").is_some_and(|at| "<｜DSML｜".starts_with(&content[at..]));
-        let half = half && !text.contains("｜DSML｜");
+        let half = half && text == content;
         prop_assert!(!content.contains("<｜DSML｜") && !content.contains("</｜DSML｜") && !half, "{content:?}");
         for (name, arguments, complete) in calls {
             let all = format!("{name}{arguments}");

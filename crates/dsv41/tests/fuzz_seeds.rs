@@ -2,58 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "test helpers")]
 
-use std::fs;
-use std::path::Path;
+#[path = "../../../fuzz/mutate.rs"]
+mod mutate;
 
-use tokenfare_dsv41::chat::CallStream;
+use mutate::{change, seeds};
+use tokenfare_dsv41::chat::{CallStream, ChatOptions, Conversation};
 use tokenfare_dsv41::checkpoint::parse_header;
 use tokenfare_dsv41::config;
 use tokenfare_lanes::Piece;
 
 /// Changes of each seed.
 const ROUNDS: u64 = 500;
-
-fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
-    let entries = fs::read_dir(folder).unwrap().map(|e| e.unwrap());
-    entries.map(|e| (e.file_name().into_string().unwrap(), fs::read(e.path()).unwrap())).collect()
-}
-
-/// A small change: bytes flipped, cut out, doubled, digits grown, or the end cut off.
-fn change(bytes: &mut Vec<u8>, mut random: u64) {
-    let mut next = move || {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) as usize
-    };
-    for _ in 0..1 + next() % 3 {
-        if bytes.is_empty() {
-            return;
-        }
-        let at = next() % bytes.len();
-        let end = (at + 1 + next() % 16).min(bytes.len());
-        match next() % 6 {
-            0 => bytes[at] ^= 1 << (next() % 8),
-            1 => drop(bytes.drain(at..end)),
-            2 => {
-                let part = bytes[at..end].to_vec();
-                bytes.splice(at..at, part);
-            }
-            3 => {
-                let digit =
-                    (0..bytes.len()).map(|i| (at + i) % bytes.len()).find(|i| bytes[*i].is_ascii_digit());
-                if let Some(digit) = digit {
-                    bytes.splice(digit..digit, *b"999999999");
-                }
-            }
-            4 => {
-                let token = [&b"null"[..], b"-1", b"1e400", b"[]", b"{}", b"\"\"", b"18446744073709551615"]
-                    [next() % 7];
-                bytes.splice(at..end, token.iter().copied());
-            }
-            _ => bytes.truncate(at),
-        }
-    }
-}
 
 /// Runs `read` on each seed and its changes and counts the inputs that it accepts: (seeds, changes).
 fn run(target: &str, read: impl Fn(&[u8]) -> bool) -> (Vec<String>, usize) {
@@ -125,4 +84,15 @@ fn calls_are_read_alike_in_any_parts() {
     });
     assert_eq!(seeds, ["no_wrapper", "text_after", "two_calls"]);
     assert!(changed > 0, "some changes keep a call complete");
+}
+
+#[test]
+fn conversations_are_read_or_refused() {
+    let (seeds, changed) = run("conversation", |bytes| {
+        let Ok(messages) = serde_json::from_slice(bytes) else { return false };
+        let read = Conversation::from_json(&messages);
+        read.is_ok_and(|conversation| !conversation.encode(&ChatOptions::default()).segments().is_empty())
+    });
+    assert_eq!(seeds, ["control", "tools", "turns"]);
+    assert!(changed > 0, "some changes keep a conversation valid");
 }

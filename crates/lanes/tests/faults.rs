@@ -71,7 +71,7 @@ fn a_panic_of_the_model_ends_every_reply(#[case] call: Call, #[case] number: usi
         assert_eq!(collect(reply).finish.as_ref(), Some(&words));
     }
     let refused = long(9).validate(handle.info()).map(|valid| handle.submit(valid).map(drop));
-    assert_eq!(refused, Ok(Err(SubmitError::ShuttingDown)));
+    assert_eq!(refused, Ok(Err(SubmitError::Ended)));
     drop(lanes);
 }
 

@@ -193,11 +193,18 @@ fn the_log_has_a_drafts_line_for_each_request_and_one_in_all() {
     // Other tests of this file log too; this engine's lines carry its own family.
     let lines: Vec<&str> = text.lines().filter(|l| l.contains("logged drafts")).collect();
     assert_eq!(lines.len(), 3, "{text}");
-    assert!(lines[0].ends_with(
-        "request 1: 40 prompt tokens (0 cached), 9 tokens, logged drafts: 2 rounds, 6 accepted of 6 drafted, 0 zero-depth"
-    ));
+    let first = "request 1: 40 prompt tokens (0 cached), 9 tokens, logged drafts: 2 rounds, 6 accepted of 6 drafted, 0 zero-depth";
+    assert!(lines[0].contains(first), "{text}");
+    let facts = [
+        "request=1 prompt_tokens=40 cached_tokens=0 completion_tokens=9 rounds=2 accepted=6 drafted=6 zero_depth=0",
+        " queue_s=",
+        " prefill_s=",
+        " decode_s=",
+    ];
+    assert!(facts.iter().all(|fact| lines[0].contains(fact)), "{text}");
     assert!(lines[1].contains("request 2: 40 prompt tokens (39 cached)"), "{text}");
-    assert!(lines[2].ends_with("logged drafts: 4 rounds, 12 accepted of 12 drafted, 0 zero-depth"));
+    let last = "logged drafts: 4 rounds, 12 accepted of 12 drafted, 0 zero-depth rounds=4 accepted=12 drafted=12 zero_depth=0";
+    assert!(lines[2].ends_with(last), "{text}");
     assert!(text.contains("prompt 1: 40 tokens, resumed 0, the best of 0 kept states diverges at token 0"));
     assert!(text.contains("prompt 2: 40 tokens, resumed 39"));
 }

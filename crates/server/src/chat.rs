@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 use tokenfare_lanes::{Event, Piece, Report, TokenLogprob};
 
 use crate::answer::Asked;
+use crate::auth::Caller;
 use crate::fields::{Fields, mismatch};
 use crate::generation::{Defaults, Generation};
 use crate::messages::messages;
+use crate::openapi::{Busy, ChatChunk, ChatReply, ChatRequest, Refused};
 use crate::reply::{Collected, Events, ReplyEvent, add_receipt, usage};
 use crate::serve::{Body, Shared, apart, stamp};
 use crate::stream::{self, Chunks, Usage};
@@ -39,25 +41,23 @@ fn thinking(fields: &Fields<'_>) -> Result<Thinking, ApiError> {
     })
 }
 
-/// A body as a turn, and whether the reply shows its token ids.
-fn parse(body: &Value, defaults: &Defaults) -> Result<(Turn, bool), ApiError> {
-    let fields = Fields::of(body)?;
-    let generation = Generation::parse(&fields, defaults)?;
-    let messages = messages(&fields)?;
+/// The turn that a body asks for.
+pub(crate) fn turn(fields: &Fields<'_>, defaults: &Defaults) -> Result<Turn, ApiError> {
+    let generation = Generation::parse(fields, defaults)?;
+    let messages = messages(fields)?;
     let top = fields.integer("top_logprobs", 0..=MOST_TOP_LOGPROBS)?;
     let wanted = fields.flag("logprobs")?.unwrap_or(false);
     if top.is_some() && !wanted {
         return Err(ApiError::field("top_logprobs", "expected logprobs: true beside it"));
     }
-    let turn = Turn {
+    Ok(Turn {
         messages,
-        tools: Tools::parse(&fields)?,
-        asked: Asked::parse(&fields)?,
-        thinking: thinking(&fields)?,
+        tools: Tools::parse(fields)?,
+        asked: Asked::parse(fields)?,
+        thinking: thinking(fields)?,
         generation,
         report: Report { logprobs: wanted.then_some(top.unwrap_or(0) as usize), prompt_logprobs: None },
-    };
-    Ok((turn, fields.flag("return_token_ids")?.unwrap_or(false)))
+    })
 }
 
 fn entry(dialect: &dyn Dialect, id: u32, logprob: f32) -> Value {
@@ -188,17 +188,33 @@ fn message(collected: &Collected, tools: &Tools, reasons: bool) -> Value {
     message
 }
 
-/// The handler.
-pub async fn chat_completions(State(shared): State<Shared>, Body(body): Body) -> Result<Response, ApiError> {
+/// Replies to a conversation, whole or streamed.
+#[utoipa::path(
+    post,
+    path = "/v1/chat/completions",
+    request_body = ChatRequest,
+    responses(
+        (status = 200, description = "The reply", content((ChatReply = "application/json"), (ChatChunk = "text/event-stream"))),
+        Refused,
+        Busy
+    )
+)]
+pub(crate) async fn chat_completions(
+    State(shared): State<Shared>,
+    caller: Caller,
+    Body(body): Body,
+) -> Result<Response, ApiError> {
     let server = shared.clone();
     let (turn, with_ids, Prepared { prompt, requests }) = apart(move || {
-        let (turn, with_ids) = parse(&body, &server.defaults)?;
+        let fields = Fields::of(&body)?;
+        let turn = turn(&fields, &server.defaults)?;
+        let with_ids = fields.flag("return_token_ids")?.unwrap_or(false);
         let prepared = turn.prepare(&server)?;
         Ok((turn, with_ids, prepared))
     })
     .await?;
     let Turn { generation, report, tools, .. } = turn;
-    let mut replies = requests.into_iter().map(|r| shared.lanes.submit(r)).collect::<Result<Vec<_>, _>>()?;
+    let mut replies = shared.submit(caller, requests)?;
     let (id, created) = stamp("chatcmpl");
     let stem = id.trim_start_matches("chatcmpl-");
     let events = |choice: usize| Events::new(format!("{stem}_{choice}"));

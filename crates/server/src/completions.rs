@@ -7,8 +7,10 @@ use serde_json::{Map, Value, json};
 use tokenfare_lanes::{Event, Piece, Report, TokenLogprob, Validated};
 
 use crate::answer::Asked;
+use crate::auth::Caller;
 use crate::fields::{Fields, mismatch};
 use crate::generation::{Generation, Wanted};
+use crate::openapi::{Busy, CompletionChunk, CompletionReply, CompletionRequest, Refused};
 use crate::reply::{Collected, Events, add_receipt, usage};
 use crate::serve::{Body, Shared, apart, stamp};
 use crate::stream::{self, Chunks, Usage};
@@ -251,12 +253,26 @@ fn prepare(server: &Server, body: &Value) -> Result<Prepared, ApiError> {
     Ok(Prepared { generation, logprobs: logprobs.is_some(), shown, prompts, requests })
 }
 
-/// The handler.
-pub async fn completions(State(shared): State<Shared>, Body(body): Body) -> Result<Response, ApiError> {
+/// Continues prompts, whole or streamed.
+#[utoipa::path(
+    post,
+    path = "/v1/completions",
+    request_body = CompletionRequest,
+    responses(
+        (status = 200, description = "The reply", content((CompletionReply = "application/json"), (CompletionChunk = "text/event-stream"))),
+        Refused,
+        Busy
+    )
+)]
+pub(crate) async fn completions(
+    State(shared): State<Shared>,
+    caller: Caller,
+    Body(body): Body,
+) -> Result<Response, ApiError> {
     let server = shared.clone();
     let Prepared { generation, logprobs, shown, prompts, requests } =
         apart(move || prepare(&server, &body)).await?;
-    let mut replies = requests.into_iter().map(|r| shared.lanes.submit(r)).collect::<Result<Vec<_>, _>>()?;
+    let mut replies = shared.submit(caller, requests)?;
     let (id, created) = stamp("cmpl");
     let frame = json!({"id": id, "object": "text_completion", "created": created, "model": shared.name, "choices": []});
     if generation.stream {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{ConnectInfo, Request};
 use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::serve::Listener;
 use axum::{BoxError, Router};
@@ -68,12 +69,16 @@ async fn answer(
     peer: SocketAddr,
     request: hyper::Request<Incoming>,
 ) -> Result<Response, Infallible> {
+    let mut request = request.map(Body::new);
+    request.extensions_mut().insert(ConnectInfo(peer));
+    TowerToHyperService::new(routes).call(request).await
+}
+
+/// Answers a request whose client was silent or slow for too long inside its body.
+pub(crate) async fn patience(request: Request, next: Next) -> Response {
     let late = Arc::new(AtomicBool::new(false));
-    let (mut parts, body) = request.into_parts();
-    parts.extensions.insert(ConnectInfo(peer));
-    let body = Body::new(Patient::new(body, late.clone()));
-    let response = TowerToHyperService::new(routes).call(Request::from_parts(parts, body)).await?;
-    Ok(if late.load(Ordering::Relaxed) { too_late() } else { response })
+    let response = next.run(request.map(|body| Body::new(Patient::new(body, late.clone())))).await;
+    if late.load(Ordering::Relaxed) { too_late() } else { response }
 }
 
 fn too_late() -> Response {
@@ -89,14 +94,14 @@ fn too_late() -> Response {
 
 /// A request body that is an error once its client has been silent or slow for too long.
 struct Patient {
-    body: Incoming,
+    body: Body,
     end: Instant,
     limit: Pin<Box<Sleep>>,
     late: Arc<AtomicBool>,
 }
 
 impl Patient {
-    fn new(body: Incoming, late: Arc<AtomicBool>) -> Self {
+    fn new(body: Body, late: Arc<AtomicBool>) -> Self {
         let limit = Box::pin(tokio::time::sleep(SILENCE));
         Self { body, end: Instant::now() + BODY, limit, late }
     }
@@ -135,6 +140,7 @@ impl HttpBody for Patient {
 
 #[cfg(test)]
 mod tests {
+    use axum::middleware::from_fn;
     use axum::routing::post;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
@@ -150,7 +156,7 @@ mod tests {
     fn client() -> DuplexStream {
         let (client, server) = tokio::io::duplex(1 << 16);
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-        let routes = Router::new().route("/", post(length));
+        let routes = Router::new().route("/", post(length)).layer(from_fn(patience));
         tokio::spawn(connection(TokioIo::new(server), peer, routes));
         client
     }

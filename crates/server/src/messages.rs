@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::ApiError;
 use crate::fields::{Fields, mismatch};
+use crate::{ApiError, limits};
 
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "latest_reminder"];
 
@@ -69,5 +69,6 @@ pub fn messages(fields: &Fields<'_>) -> Result<Vec<Value>, ApiError> {
     if list.is_empty() {
         return Err(ApiError::field("messages", "expected at least one message"));
     }
+    limits::messages(list.len())?;
     list.iter().enumerate().map(|(i, m)| message(i, m)).collect()
 }

@@ -1,27 +1,22 @@
-//! The router and the server's life.
+//! The server's state and life.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::body::{Bytes, HttpBody};
-use axum::extract::{FromRequest, Request, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use axum::{Json, Router};
-use serde_json::{Value, json};
 use tokenfare_lanes::LanesHandle;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
-use crate::chat::chat_completions;
-use crate::completions::completions;
-use crate::connections;
-use crate::{ApiError, Defaults, Dialect};
+use crate::metrics::Metrics;
+use crate::pricing::Costs;
+use crate::router::router;
+use crate::{ApiError, ApiKeys, Defaults, Dialect, connections};
 
-/// Most bytes of a request body.
-const BODY_LIMIT: usize = 16 << 20;
+pub(crate) use crate::limits::Body;
+
 /// How often a draining server looks whether it is done.
 const POLL: Duration = Duration::from_millis(20);
 /// Time for the last bytes of replies after the drain.
@@ -34,10 +29,18 @@ pub struct ServerOptions {
     pub name: String,
     /// What a request gets where it says nothing.
     pub defaults: Defaults,
+    /// Keys that open the API.
+    pub keys: ApiKeys,
     /// Interval of comment lines on a silent stream; `None`: no such lines.
     pub keepalive: Option<Duration>,
     /// Grace for running replies at shutdown.
     pub drain: Duration,
+    /// Time without progress after which the engine counts as hanging; `None`: never.
+    pub stall: Option<Duration>,
+    /// What /v1/pricing tells beside the engine's own numbers.
+    pub costs: Costs,
+    /// Counts and times; its observer watches the engine.
+    pub metrics: Metrics,
 }
 
 /// What all handlers share.
@@ -46,45 +49,21 @@ pub struct Server {
     pub(crate) dialect: Box<dyn Dialect>,
     pub(crate) name: String,
     pub(crate) defaults: Defaults,
+    pub(crate) keys: ApiKeys,
     pub(crate) keepalive: Option<Duration>,
-    drain: Duration,
-    draining: AtomicBool,
+    pub(crate) draining: AtomicBool,
     /// Requests admitted whose answer has not begun.
-    admitted: AtomicUsize,
-    created: u64,
+    pub(crate) admitted: AtomicUsize,
+    /// For how long the engine has not moved, once that is too long.
+    pub(crate) stalled: watch::Sender<Option<Duration>>,
+    pub(crate) costs: Costs,
+    pub(crate) metrics: Metrics,
+    pub(crate) created: u64,
+    drain: Duration,
+    stall: Option<Duration>,
 }
 
 pub(crate) type Shared = Arc<Server>;
-
-/// A JSON body with refusals in the API's own shape.
-pub(crate) struct Body(pub Value);
-
-fn too_large() -> ApiError {
-    ApiError::status(StatusCode::PAYLOAD_TOO_LARGE, format!("body: expected at most {BODY_LIMIT} bytes"))
-}
-
-impl<S: Send + Sync> FromRequest<S> for Body {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        // A client that announces too much is told before it sends it.
-        if request.body().size_hint().lower() > BODY_LIMIT as u64 {
-            return Err(too_large());
-        }
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
-            match rejection.into_response().status() {
-                StatusCode::PAYLOAD_TOO_LARGE => too_large(),
-                _ => ApiError::field("body", "the connection ended before the whole body came"),
-            }
-        })?;
-        let text = std::str::from_utf8(&bytes).map_err(|e| {
-            ApiError::field("body", format!("expected UTF-8, found an invalid byte at {}", e.valid_up_to()))
-        })?;
-        serde_json::from_str(text)
-            .map(Self)
-            .map_err(|e| ApiError::field("body", format!("expected JSON: {e}")))
-    }
-}
 
 /// Runs work that may take seconds, such as encoding megabytes of text, where it holds up no other request.
 pub(crate) async fn apart<T: Send + 'static>(
@@ -105,98 +84,25 @@ pub(crate) fn stamp(kind: &str) -> (String, u64) {
     (format!("{kind}-{created:x}{:06x}", NEXT.fetch_add(1, Ordering::Relaxed)), created)
 }
 
-async fn models(State(server): State<Shared>) -> Json<Value> {
-    let model = json!({
-        "id": server.name,
-        "object": "model",
-        "created": server.created,
-        "owned_by": "tokenfare",
-        "max_model_len": server.lanes.info().context,
-    });
-    Json(json!({"object": "list", "data": [model]}))
-}
-
-async fn health(State(server): State<Shared>) -> Response {
-    let stats = server.lanes.stats();
-    let body = |status| Json(json!({"status": status, "running": stats.running, "waiting": stats.waiting}));
-    if server.draining.load(Ordering::SeqCst) {
-        (StatusCode::SERVICE_UNAVAILABLE, body("draining")).into_response()
-    } else {
-        body("ok").into_response()
-    }
-}
-
-async fn unknown(request: Request) -> ApiError {
-    ApiError::status(
-        StatusCode::NOT_FOUND,
-        format!(
-            "no route {} {}; there are POST /v1/chat/completions, POST /v1/completions, GET /v1/models and GET /health",
-            request.method(),
-            request.uri().path()
-        ),
-    )
-}
-
-async fn wrong_method(request: Request) -> ApiError {
-    ApiError::status(
-        StatusCode::METHOD_NOT_ALLOWED,
-        format!("{} does not accept {}", request.uri().path(), request.method()),
-    )
-}
-
-/// Counts a request from its admission until its answer begins or its client leaves.
-struct Admission(Shared);
-
-impl Admission {
-    fn of(server: Shared) -> Self {
-        server.admitted.fetch_add(1, Ordering::SeqCst);
-        Self(server)
-    }
-}
-
-impl Drop for Admission {
-    fn drop(&mut self) {
-        self.0.admitted.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-async fn admit(State(server): State<Shared>, request: Request, next: axum::middleware::Next) -> Response {
-    // Counted before the look at the flag, so that a drain that begins meanwhile waits for it.
-    let admission = Admission::of(server);
-    if admission.0.draining.load(Ordering::SeqCst) {
-        return ApiError::status(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down")
-            .into_response();
-    }
-    next.run(request).await
-}
-
-/// The routes.
-pub fn router(server: Arc<Server>) -> Router {
-    Router::new()
-        .route("/v1/chat/completions", post(chat_completions))
-        .route("/v1/completions", post(completions))
-        .route_layer(axum::middleware::from_fn_with_state(server.clone(), admit))
-        .route("/v1/models", get(models))
-        .route("/health", get(health))
-        .fallback(unknown)
-        .method_not_allowed_fallback(wrong_method)
-        .layer(axum::extract::DefaultBodyLimit::max(BODY_LIMIT))
-        .with_state(server)
-}
-
 impl Server {
     /// A server of one model.
     pub fn new(lanes: LanesHandle, dialect: Box<dyn Dialect>, options: ServerOptions) -> Arc<Self> {
+        options.metrics.watch_lanes(&lanes, &options.costs);
         Arc::new(Self {
             lanes,
             dialect,
             name: options.name,
             defaults: options.defaults,
+            keys: options.keys,
             keepalive: options.keepalive,
-            drain: options.drain,
             draining: AtomicBool::new(false),
             admitted: AtomicUsize::new(0),
+            stalled: watch::Sender::new(None),
+            costs: options.costs,
+            metrics: options.metrics,
             created: seconds(),
+            drain: options.drain,
+            stall: options.stall,
         })
     }
 
@@ -235,14 +141,21 @@ impl Server {
             server.lanes.stop();
             let _ = closing.send(());
         };
-        let serving = connections::serve(listener, router(self), drained);
+        let serving = connections::serve(listener, router(self.clone()), drained);
         let cut = async {
             let _ = closed.await;
             tokio::time::sleep(LAST_WORDS).await;
         };
+        let watching = async {
+            match self.stall {
+                Some(limit) => self.watch_engine(limit).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = serving => {}
             () = cut => {}
+            () = watching => {}
         }
     }
 }

@@ -6,16 +6,17 @@ use std::time::Duration;
 use axum::response::sse::{Event as Sse, KeepAlive};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
-use tokenfare_lanes::{Event, Reply, ReplyStats};
+use tokenfare_lanes::{Event, ReplyStats};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use crate::ApiError;
+use crate::admission::Reply;
 use crate::reply::{add_receipt, usage};
 
 /// How a protocol writes the events of one choice.
-pub trait Chunks: Send + 'static {
+pub(crate) trait Chunks: Send + 'static {
     /// Chunks of an event, in order.
     fn event(&mut self, choice: usize, event: &Event) -> Result<Vec<Value>, ApiError>;
 
@@ -28,7 +29,7 @@ pub trait Chunks: Send + 'static {
 
 /// What closes a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Usage {
+pub(crate) enum Usage {
     /// The receipt alone.
     Omit,
     /// A usage event too.
@@ -97,7 +98,7 @@ async fn drive(
 }
 
 /// The response that streams `replies`, one a choice. Dropping it frees their lanes.
-pub fn respond(
+pub(crate) fn respond(
     replies: Vec<Reply>,
     chunks: impl Chunks,
     closing: Usage,

@@ -69,24 +69,25 @@ impl Turn {
         })
     }
 
+    /// The conversation that becomes the prompt.
+    pub fn chat(&self, defaults: &Defaults) -> Chat {
+        let (thinking, effort) = self.thinking.clone().resolve(defaults);
+        let told = self.asked.as_ref().filter(|_| !self.tools.demands()).and_then(|asked| asked.told.clone());
+        Chat {
+            messages: self.messages.clone(),
+            tools: self.tools.offered().to_vec(),
+            schema: told,
+            thinking,
+            effort,
+        }
+    }
+
     /// Encodes the prompt and validates a request for each choice. Blocks for the time that this takes.
     ///
     /// # Errors
     /// The first field that cannot be used, by the name that OpenAI's protocol has for it.
     pub fn prepare(&self, server: &Server) -> Result<Prepared, ApiError> {
-        let (thinking, effort) = self.thinking.clone().resolve(&server.defaults);
-        let chat = Chat {
-            messages: self.messages.clone(),
-            tools: self.tools.offered().to_vec(),
-            schema: self
-                .asked
-                .as_ref()
-                .filter(|_| !self.tools.demands())
-                .and_then(|asked| asked.told.clone()),
-            thinking,
-            effort,
-        };
-        let prompt = server.dialect.encode_chat(&chat)?;
+        let prompt = server.dialect.encode_chat(&self.chat(&server.defaults))?;
         let room = server.lanes.info().context.saturating_sub(prompt.ids.len());
         let guide = self.guide(prompt.form);
         let wanted = Wanted {

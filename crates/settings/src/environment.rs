@@ -1,7 +1,10 @@
 //! From pairs of names and texts to checked values, one a setting.
 
 use crate::registry::name;
-use crate::{DefaultValue, DepthRule, Platform, Setting, SettingError, TableShape, UnknownSetting, registry};
+use crate::secret::{HIDDEN, Secret};
+use crate::{
+    DefaultValue, DepthRule, Form, Platform, Setting, SettingError, TableShape, UnknownSetting, registry,
+};
 use std::collections::BTreeMap;
 
 const FAMILY: &str = "TF_DSV41_";
@@ -32,6 +35,7 @@ pub struct Row {
 #[derive(Debug, Clone)]
 pub(crate) struct Environment {
     pub(crate) rows: Vec<Row>,
+    secrets: BTreeMap<&'static str, Secret>,
     pub(crate) unknown: Vec<UnknownSetting>,
 }
 
@@ -39,14 +43,20 @@ impl Environment {
     pub(crate) fn read(platform: Platform, given: BTreeMap<String, String>) -> Result<Self, SettingError> {
         let text = |name: &str| given.get(name).map(|t| t.trim()).filter(|t| !t.is_empty());
         let mut kept = BTreeMap::new();
+        let mut secrets = BTreeMap::new();
         for setting in registry() {
             if let Some(text) = text(setting.name) {
                 let value = setting.form.canonical(text).ok_or_else(|| SettingError::Malformed {
                     name: setting.name,
-                    text: shown(text),
+                    text: if setting.form == Form::Secret { HIDDEN.into() } else { shown(text) },
                     expected: setting.expected(platform),
                 })?;
-                kept.insert(setting.name, value);
+                if setting.form == Form::Secret {
+                    secrets.insert(setting.name, Secret::new(value));
+                    kept.insert(setting.name, HIDDEN.into());
+                } else {
+                    kept.insert(setting.name, value);
+                }
             }
         }
         let word = |name| kept.get(name).map(String::as_str);
@@ -63,7 +73,11 @@ impl Environment {
             let origin = if given_value.is_some() { Origin::Environment } else { Origin::Default };
             rows.push(Row { setting, value: given_value.or_else(|| default.clone()), origin, default });
         }
-        Ok(Self { rows, unknown: unknown(given.keys()) })
+        Ok(Self { rows, secrets, unknown: unknown(given.keys()) })
+    }
+
+    pub(crate) fn secret(&self, name: &str) -> Option<Secret> {
+        self.secrets.get(name).cloned()
     }
 
     pub(crate) fn value(&self, name: &str) -> Option<&str> {

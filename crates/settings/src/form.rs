@@ -18,6 +18,8 @@ pub enum Form {
     Path,
     /// Any text.
     Text,
+    /// Visible ASCII characters that are never shown.
+    Secret,
     /// Words separated by commas, in any case.
     List(&'static [&'static str]),
 }
@@ -42,6 +44,7 @@ impl Form {
             Self::Flag => None,
             Self::Path => (!text.contains('\0')).then(|| text.into()),
             Self::Text => Some(text.into()),
+            Self::Secret => text.bytes().all(|b| b.is_ascii_graphic()).then(|| text.into()),
             Self::List(words) => {
                 let items: Vec<&str> =
                     lower.split(',').map(str::trim).filter(|item| !item.is_empty()).collect();
@@ -61,6 +64,7 @@ impl Form {
             Self::Flag => "1, on, true, 0, off or false, in any case".into(),
             Self::Path => "a path".into(),
             Self::Text => "text".into(),
+            Self::Secret => "visible ASCII characters, never shown".into(),
             Self::List(words) => format!("a comma list of {}, in any case", alternatives(words)),
         }
     }
@@ -100,6 +104,8 @@ mod tests {
     #[case(Form::Path, "/a b/c", Some("/a b/c"))]
     #[case(Form::Path, "a\0b", None)]
     #[case(Form::Text, "Any Text", Some("Any Text"))]
+    #[case(Form::Secret, "s3cret-Key", Some("s3cret-Key"))]
+    #[case(Form::Secret, "two words", None)]
     #[case(Form::List(&["deepseek"]), "DeepSeek, ,deepseek", Some("deepseek,deepseek"))]
     #[case(Form::List(&["deepseek"]), "deepseek,llama", None)]
     fn forms(#[case] form: Form, #[case] text: &str, #[case] expected: Option<&str>) {
@@ -109,7 +115,7 @@ mod tests {
     proptest! {
         #[test]
         fn kept_values_are_accepted_as_they_are(text in "\\PC{1,12}") {
-            for form in [WORDS, NUMBER, Form::Flag, Form::Path, Form::Text, Form::List(&["a", "b"])] {
+            for form in [WORDS, NUMBER, Form::Flag, Form::Path, Form::Text, Form::Secret, Form::List(&["a", "b"])] {
                 if let Some(kept) = form.canonical(&text) {
                     prop_assert_eq!(form.canonical(&kept), Some(kept));
                 }

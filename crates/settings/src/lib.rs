@@ -26,6 +26,7 @@ mod form;
 mod page;
 mod platform;
 mod registry;
+mod secret;
 mod settings;
 
 pub use choices::{CalibSource, CpuPath, DepthRule, Experiment, JointDepth, TableShape, TimingStat};
@@ -36,4 +37,7 @@ pub use form::Form;
 pub use page::environment_page;
 pub use platform::{Platform, Scope};
 pub use registry::{Setting, registry};
-pub use settings::{CalibSettings, CopySettings, DepthSettings, LogSettings, ServerSettings, Settings};
+pub use secret::Secret;
+pub use settings::{
+    CalibSettings, CopySettings, DepthSettings, HubSettings, LogSettings, ServerSettings, Settings,
+};

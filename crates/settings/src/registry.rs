@@ -72,8 +72,12 @@ pub(crate) mod name {
     pub const ROUND_PROF: &str = "TF_DSV41_ROUND_PROF";
     pub const DRAIN_S: &str = "TF_DSV41_DRAIN_S";
     pub const SSE_KEEPALIVE_S: &str = "TF_DSV41_SSE_KEEPALIVE_S";
+    pub const STALL_S: &str = "TF_DSV41_STALL_S";
+    pub const API_KEY: &str = "TF_API_KEY";
     pub const SEED_SALT: &str = "TF_SEED_SALT";
     pub const CPU_PATH: &str = "TF_CPU_PATH";
+    pub const HF_ENDPOINT: &str = "HF_ENDPOINT";
+    pub const HF_TOKEN: &str = "HF_TOKEN";
 }
 
 /// Every setting, in the order in which they are listed and checked.
@@ -81,7 +85,7 @@ pub fn registry() -> &'static [Setting] {
     &REGISTRY
 }
 
-static REGISTRY: [Setting; 27] = [
+static REGISTRY: [Setting; 31] = [
     Setting {
         clauses: &[(Platform::Cuda, "a measured table is stored too")],
         ..setting(
@@ -234,6 +238,18 @@ static REGISTRY: [Setting; 27] = [
         "Seconds of silence after which a streamed reply sends a comment line; 0 is never.",
     ),
     setting(
+        name::STALL_S,
+        number(0, 86_400),
+        usual(Is("600")),
+        "Seconds without progress of the engine after which waiting and running requests fail; 0 is never.",
+    ),
+    setting(
+        name::API_KEY,
+        Form::Secret,
+        usual(Unset),
+        "A key that opens the API, beside those of --api-key and --api-key-file; without any the API is open.",
+    ),
+    setting(
         name::SEED_SALT,
         Form::Text,
         usual(Is("0")),
@@ -248,4 +264,16 @@ static REGISTRY: [Setting; 27] = [
             "Kernels of the CPU device; auto takes the fastest that the processor has.",
         )
     },
+    setting(
+        name::HF_ENDPOINT,
+        Form::Text,
+        usual(Is("https://huggingface.co")),
+        "Address of the hub that `tokenfare pull` downloads from.",
+    ),
+    setting(
+        name::HF_TOKEN,
+        Form::Secret,
+        usual(Unset),
+        "Token for repositories of the hub that are not public.",
+    ),
 ];

@@ -3,7 +3,7 @@
 use crate::environment::Environment;
 use crate::registry::name;
 use crate::{
-    CalibSource, CpuPath, DepthRule, Experiment, JointDepth, Platform, Row, SettingError, TableShape,
+    CalibSource, CpuPath, DepthRule, Experiment, JointDepth, Platform, Row, Secret, SettingError, TableShape,
     TimingStat, UnknownSetting,
 };
 use std::path::PathBuf;
@@ -25,6 +25,8 @@ pub struct Settings {
     pub server: ServerSettings,
     /// Percent of a prompt piece's time that running streams get between pieces, 0..=100.
     pub piece_share: u32,
+    /// Downloads.
+    pub hub: HubSettings,
     /// Opt-ins.
     pub experiments: Vec<Experiment>,
     /// Salt of the prompt-derived seed.
@@ -97,12 +99,25 @@ pub struct LogSettings {
 }
 
 /// Serving.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSettings {
     /// Seconds of grace on SIGTERM.
     pub drain_s: u64,
     /// Seconds of silence before a comment line; 0 is never.
     pub sse_keepalive_s: u64,
+    /// Seconds without progress after which the engine counts as hanging; 0 is never.
+    pub stall_s: u64,
+    /// A key that opens the API.
+    pub api_key: Option<Secret>,
+}
+
+/// Downloads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HubSettings {
+    /// Address of the hub.
+    pub endpoint: String,
+    /// Token for repositories that are not public.
+    pub token: Option<Secret>,
 }
 
 impl Settings {
@@ -152,6 +167,12 @@ impl Settings {
             server: ServerSettings {
                 drain_s: number(&env, name::DRAIN_S),
                 sse_keepalive_s: number(&env, name::SSE_KEEPALIVE_S),
+                stall_s: number(&env, name::STALL_S),
+                api_key: env.secret(name::API_KEY),
+            },
+            hub: HubSettings {
+                endpoint: env.value(name::HF_ENDPOINT).unwrap_or_default().into(),
+                token: env.secret(name::HF_TOKEN),
             },
             piece_share: number(&env, name::PIECE_SHARE) as u32,
             experiments: experiments(&env),

@@ -46,7 +46,7 @@ fn env_defaults_of_every_platform(
     assert_eq!(s.depth, depth);
     assert_eq!(s.copies, CopySettings { lookup_min: 4, max_rows: 16 });
     assert_eq!(s.logs, LogSettings { accept_log: None, explore: 0, round_prof: false });
-    assert_eq!(s.server, ServerSettings { drain_s: 20, sse_keepalive_s: 15 });
+    assert_eq!(s.server, ServerSettings { drain_s: 20, sse_keepalive_s: 15, stall_s: 600, api_key: None });
     assert_eq!((s.piece_share, s.experiments.len(), s.seed_salt.as_str()), (25, 0, "0"));
     assert_eq!((s.platform, s.cpu_path), (platform, CpuPath::Auto));
     assert!(s.unknown().is_empty());
@@ -201,4 +201,18 @@ fn rows_show_value_origin_and_default() {
     assert_eq!(row.default.as_deref(), Some("3"));
     let names: Vec<&str> = s.rows().iter().map(|r| r.setting.name).collect();
     assert_eq!(names, registry().iter().map(|s| s.name).collect::<Vec<_>>());
+}
+
+#[test]
+fn secrets_are_kept_and_never_shown() {
+    let s = read(Platform::Cpu, &[("TF_API_KEY", " open-sesame "), ("HF_TOKEN", "hf_abc")]).unwrap();
+    assert_eq!(s.server.api_key.as_ref().unwrap().reveal(), "open-sesame");
+    assert_eq!(s.hub.token.as_ref().unwrap().reveal(), "hf_abc");
+    let row = s.rows().iter().find(|r| r.setting.name == "TF_API_KEY").unwrap();
+    assert_eq!((row.value.as_deref(), row.origin), (Some("(hidden)"), Origin::Environment));
+    let all = format!("{s:?}");
+    assert!(!all.contains("sesame") && !all.contains("hf_abc"), "{all}");
+    let refused = refusal(Platform::Cpu, "TF_API_KEY", "open sesame");
+    let expected = "expected visible ASCII characters, never shown (unset or blank: none)";
+    assert_eq!(refused, format!("TF_API_KEY=\"(hidden)\": {expected}"));
 }

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use tokenfare_device::Device;
 use tokenfare_dsv41::config::Config;
-use tokenfare_dsv41::model::Model;
 use tokenfare_dsv41::tokenizer::Tokenizer;
-use tokenfare_lanes::{Calibrated, CalibrationError, Drafts, Lanes, LanesConfig};
+use tokenfare_lanes::{Calibrated, CalibrationError, Drafts, Lanes, LanesConfig, Observer};
 use tokenfare_pricing::{DepthConfig, Joint, Rule, Skip};
 use tokenfare_settings::{
-    CalibSource, DepthRule, DepthSettings, JointDepth, Platform, Setting, Settings, registry,
+    CalibSource, DepthRule, DepthSettings, Form, JointDepth, Platform, Setting, Settings, registry,
 };
 
 use crate::cli::{DeviceKind, EngineArgs};
 use crate::costs::{self, Costs, Identity};
+use crate::lanes_fit::{LanesFit, Parallel};
 use crate::notice::notice;
-use crate::setup::{Purpose, Setup, WINDOW_ROWS};
+use crate::setup::{Loaded, Purpose, Setup, WINDOW_ROWS};
 use crate::watch::Watch;
 
 /// A loaded model behind its lanes.
@@ -34,6 +34,8 @@ pub struct Engine {
     pub drafts: Drafts,
     /// What prices the drafts.
     pub costs: Costs,
+    /// What decided on the number of lanes.
+    pub fit: LanesFit,
     /// Seconds from the first read to lanes that take requests.
     pub loaded_s: f64,
 }
@@ -56,6 +58,9 @@ pub fn settings(device: DeviceKind, draft_costs: Option<&str>) -> Result<Setting
         let Ok(name) = name.into_string() else { continue };
         match value.into_string() {
             Ok(value) => variables.push((name, value)),
+            Err(_) if setting(&name).is_some_and(|s| s.form == Form::Secret) => {
+                bail!("{name}: expected Unicode")
+            }
             Err(value) if name.starts_with("TF_") => bail!("{name}={value:?}: expected Unicode"),
             Err(_) => {}
         }
@@ -63,7 +68,7 @@ pub fn settings(device: DeviceKind, draft_costs: Option<&str>) -> Result<Setting
     let platform = platform(device);
     let mut settings = Settings::read(platform, variables.clone())?;
     if let Some(flag) = draft_costs.map(str::trim).filter(|flag| !flag.is_empty()) {
-        let setting = calib_setting();
+        let setting = setting(CALIB).expect("the registry holds the source of costs");
         let Some(word) = setting.form.canonical(flag) else {
             bail!("--draft-costs \"{flag}\": expected {}", setting.expected(platform));
         };
@@ -82,8 +87,8 @@ pub fn settings(device: DeviceKind, draft_costs: Option<&str>) -> Result<Setting
     Ok(settings)
 }
 
-fn calib_setting() -> &'static Setting {
-    registry().iter().find(|setting| setting.name == CALIB).expect("the registry holds the source of costs")
+fn setting(name: &str) -> Option<&'static Setting> {
+    registry().iter().find(|setting| setting.name == name)
 }
 
 /// The pricing rule of the settings.
@@ -102,51 +107,71 @@ pub fn depth(settings: &DepthSettings, max_rows: usize) -> DepthConfig {
     DepthConfig { rule, copied_rows: max_rows, plain_streams: settings.plain_streams, row_cap: WINDOW_ROWS }
 }
 
+/// What the lanes of an engine are to be.
+pub struct LanesPlan {
+    /// How many.
+    pub parallel: Parallel,
+    /// Most requests waiting for one.
+    pub queue: usize,
+    /// Watches their rounds.
+    pub observer: Option<Box<dyn Observer>>,
+}
+
+impl LanesPlan {
+    /// So many lanes, with the usual queue and nobody who watches.
+    pub fn of(lanes: usize) -> Self {
+        Self { parallel: Parallel::Lanes(lanes), queue: LanesConfig::default().queue, observer: None }
+    }
+}
+
 /// A model that is to be served from lanes, whose configuration `adjust` has the last word on.
 struct Serve<A> {
     watch: Watch,
+    plan: LanesPlan,
     adjust: A,
 }
 
 /// A model on the way to its lanes.
 struct Starting<'a, D: Device> {
     setup: &'a Setup<'a>,
-    model: &'a mut Model<D>,
+    loaded: &'a mut Loaded<D>,
 }
 
 impl<D: Device> costs::Start for Starting<'_, D> {
     fn measure(&mut self) -> Result<Calibrated, CalibrationError> {
-        self.setup.calibrate(self.model)
+        self.setup.calibrate(&mut self.loaded.model)
     }
 
     fn identity(&mut self) -> Result<Identity> {
-        self.setup.identity(&self.model.device().name())
+        self.setup.identity(&self.loaded.model.device().name())
     }
 }
 
 impl<A: FnOnce(LanesConfig) -> LanesConfig> Purpose for Serve<A> {
     type Output = Engine;
 
-    fn run<D: Device>(self, setup: &Setup<'_>, mut model: Model<D>) -> Result<Engine> {
+    fn run<D: Device>(self, setup: &Setup<'_>, mut loaded: Loaded<D>) -> Result<Engine> {
         let Setup { args, settings, .. } = setup;
         let drafts = setup.drafts();
         let costs = match drafts {
             Drafts::Off => costs::without_drafts(&settings.calib),
             Drafts::On => {
-                let shape = setup.shape();
+                let shape = setup.shape(&loaded.fit);
                 let request = costs::Request { calib: &settings.calib, platform: settings.platform, shape };
-                request.choose(&mut Starting { setup, model: &mut model })
+                request.choose(&mut Starting { setup, loaded: &mut loaded })
             }
         };
+        let Loaded { model, fit } = loaded;
         let (device, config) = (model.device().name(), setup.checkpoint.config().clone());
-        let cache_bytes = args.prompt_cache_gib * f64::from(1 << 30);
         let mut lanes = LanesConfig {
+            queue: self.plan.queue,
             drafts,
             depth: depth(&settings.depth, settings.copies.max_rows),
             table: costs.table.clone(),
             lookup_min: settings.copies.lookup_min,
             piece_share: settings.piece_share,
-            prompt_cache_bytes: cache_bytes as usize,
+            prompt_cache_bytes: args.prompt_cache_bytes(),
+            observer: self.plan.observer,
             ..LanesConfig::default()
         };
         let block = config.drafter.as_ref().filter(|_| drafts == Drafts::On).map_or(0, |d| d.block);
@@ -154,13 +179,13 @@ impl<A: FnOnce(LanesConfig) -> LanesConfig> Purpose for Serve<A> {
         let lanes = Lanes::start(model, (self.adjust)(lanes)).context("the engine's thread")?;
         let tokenizer = setup.tokenizer.clone();
         let loaded_s = setup.started.elapsed().as_secs_f64();
-        Ok(Engine { lanes, device, tokenizer, config, drafts, costs, loaded_s })
+        Ok(Engine { lanes, device, tokenizer, config, drafts, costs, fit, loaded_s })
     }
 }
 
-/// Opens the checkpoint in `dir`, loads it and starts `slots` lanes.
-pub fn start(dir: &Path, args: &EngineArgs, settings: &Settings, slots: usize) -> Result<Engine> {
-    start_with(dir, args, settings, slots, |config| config)
+/// Opens the checkpoint in `dir`, loads it and starts its lanes.
+pub fn start(dir: &Path, args: &EngineArgs, settings: &Settings, plan: LanesPlan) -> Result<Engine> {
+    start_with(dir, args, settings, plan, |config| config)
 }
 
 /// [`start`] with lanes of another configuration than the settings give.
@@ -168,9 +193,9 @@ pub fn start_with(
     dir: &Path,
     args: &EngineArgs,
     settings: &Settings,
-    slots: usize,
+    plan: LanesPlan,
     adjust: impl FnOnce(LanesConfig) -> LanesConfig,
 ) -> Result<Engine> {
     let watch = Watch::open(&settings.logs)?;
-    Setup::open(dir, args, settings, slots)?.build(Serve { watch, adjust })
+    Setup::open(dir, args, settings, plan.parallel)?.build(Serve { watch, plan, adjust })
 }

@@ -3,11 +3,13 @@
 mod cli;
 mod costs;
 mod dialect;
+mod drafter;
 #[cfg(feature = "embed-mini")]
 mod embedded;
 mod ending;
 mod engine;
 mod files;
+mod lanes_fit;
 mod lines;
 mod locate;
 mod memory;

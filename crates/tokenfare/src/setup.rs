@@ -18,7 +18,8 @@ use tokenfare_settings::{CpuPath, Settings};
 
 use crate::cli::{DeviceKind, EngineArgs};
 use crate::costs::{self, Identity};
-use crate::progress;
+use crate::lanes_fit::{LanesFit, Parallel};
+use crate::{drafter, progress};
 
 /// Tokens of one prompt piece.
 const PIECE_ROWS: usize = 256;
@@ -33,7 +34,15 @@ pub trait Purpose {
     type Output;
 
     /// Uses the model.
-    fn run<D: Device>(self, setup: &Setup<'_>, model: Model<D>) -> Result<Self::Output>;
+    fn run<D: Device>(self, setup: &Setup<'_>, loaded: Loaded<D>) -> Result<Self::Output>;
+}
+
+/// A loaded model and how its number of slots came about.
+pub struct Loaded<D: Device> {
+    /// The model.
+    pub model: Model<D>,
+    /// What decided on its slots.
+    pub fit: LanesFit,
 }
 
 /// An opened checkpoint, and how its model is to be loaded.
@@ -46,8 +55,10 @@ pub struct Setup<'a> {
     pub checkpoint: Checkpoint,
     /// Its tokenizer.
     pub tokenizer: Arc<Tokenizer>,
-    /// Sizes of the model's state.
-    pub options: ModelOptions,
+    /// How many slots the model gets.
+    pub parallel: Parallel,
+    /// Sizes of the model's state, of one slot until the weights are in memory.
+    options: ModelOptions,
     /// When the opening began.
     pub started: Instant,
 }
@@ -64,8 +75,13 @@ fn path(setting: CpuPath) -> PathChoice {
 }
 
 impl<'a> Setup<'a> {
-    /// Checks the flags and opens the checkpoint in `dir` for `slots` streams.
-    pub fn open(dir: &Path, args: &'a EngineArgs, settings: &'a Settings, slots: usize) -> Result<Self> {
+    /// Checks the flags and opens the checkpoint in `dir`.
+    pub fn open(
+        dir: &Path,
+        args: &'a EngineArgs,
+        settings: &'a Settings,
+        parallel: Parallel,
+    ) -> Result<Self> {
         let started = Instant::now();
         if args.exact_caches && args.device != DeviceKind::Reference {
             bail!("--exact-caches: only with --device reference");
@@ -77,6 +93,9 @@ impl<'a> Setup<'a> {
             bail!("--prompt-cache-gib {}: expected a number from 0", args.prompt_cache_gib);
         }
         let checkpoint = Checkpoint::open(dir)?;
+        if let Some(path) = &args.drafter {
+            drafter::check(path, &checkpoint)?;
+        }
         let config = checkpoint.config();
         let tokenizer = Arc::new(Tokenizer::open(dir, config.vocab)?);
         let context = args.context.unwrap_or(config.max_context);
@@ -84,13 +103,13 @@ impl<'a> Setup<'a> {
             bail!("--context {context}: expected 2 to the model's {}", config.max_context);
         }
         let options = ModelOptions {
-            slots,
+            slots: 1,
             context,
             piece_rows: PIECE_ROWS.min(context),
             window_rows: WINDOW_ROWS,
             caches: if args.exact_caches { CacheMode::Exact } else { CacheMode::Trained },
         };
-        Ok(Self { args, settings, checkpoint, tokenizer, options, started })
+        Ok(Self { args, settings, checkpoint, tokenizer, parallel, options, started })
     }
 
     /// Loads the model on the user's device and hands it over.
@@ -115,10 +134,10 @@ impl<'a> Setup<'a> {
         if wanted { Drafts::On } else { Drafts::Off }
     }
 
-    /// What a cost table of this start is for.
-    pub fn shape(&self) -> TableShape {
-        let ModelOptions { slots, context, .. } = self.options;
-        TableShape { slots, world: 1, dspark: self.drafts() == Drafts::On, context }
+    /// What a cost table of a start with these lanes is for.
+    pub fn shape(&self, fit: &LanesFit) -> TableShape {
+        let dspark = self.drafts() == Drafts::On;
+        TableShape { slots: fit.lanes, world: 1, dspark, context: self.options.context }
     }
 
     /// Hashes what stored tables of a device belong to.
@@ -159,7 +178,7 @@ impl<'a> Setup<'a> {
         self.args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
     }
 
-    fn load<D: Device>(&self, mut device: D) -> Result<Model<D>> {
+    fn load<D: Device>(&self, mut device: D) -> Result<Loaded<D>> {
         let config = self.checkpoint.config();
         let bar = progress::bytes("loading");
         let loaded = load(
@@ -186,6 +205,11 @@ impl<'a> Setup<'a> {
                 engram.compressed_vocab
             );
         }
-        Ok(Model::new(device, loaded?, config, map.map, self.options)?)
+        let weights = loaded?;
+        // The free memory is looked at once the weights have taken theirs.
+        let reserved = self.args.prompt_cache_bytes() as u64;
+        let fit = self.parallel.choose(self.options.slot_bytes(config), reserved)?;
+        let options = ModelOptions { slots: fit.lanes, ..self.options };
+        Ok(Loaded { model: Model::new(device, weights, config, map.map, options)?, fit })
     }
 }

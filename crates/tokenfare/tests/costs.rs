@@ -111,9 +111,16 @@ fn env_defaults_start_with_the_recorded_lines_and_read_no_table() {
         ("TF_DSV41_CALIB_FILE", pipe.to_str().unwrap()),
         ("TF_DSV41_CALIB_REPS", "7"),
     ];
-    for settings in [&[][..], &settings] {
-        let server = serve(&[&mini()], settings);
-        let [costs, depth, last] = server.startup() else { panic!("{:#?}", server.startup()) };
+    // Lanes are told where the memory decided on their number; the other three lines are all that speaks of costs.
+    for (parallel, lines, settings) in
+        [("2", 3, &[][..]), ("2", 3, &settings), ("auto", 4, &[]), ("auto", 4, &settings)]
+    {
+        let args = [&mini(), "--parallel", parallel, "--context", "512", "--threads", "1"];
+        let server = Server::start(&args, settings);
+        let startup = server.startup();
+        let (told, [costs, depth, last]) = startup.split_last_chunk().unwrap();
+        assert_eq!(startup.len(), lines, "{startup:#?}");
+        assert!(told.iter().all(|line| line.starts_with("info: dsv41 lanes: ")), "{startup:#?}");
         assert_eq!(
             costs,
             "info: dsv41 draft costs: default, verify 1 / 16 rows 42.000 / 117.000 ms, pass 5.600 ms"
@@ -170,6 +177,10 @@ fn json_lines_hold_the_same_facts_as_fields() {
     assert_eq!(fields(1)["verify_rows"], json!([1, 2, 4, 6, 8, 16, 17, 24, 32]));
     assert!(fields(1)["draft_ms"].as_f64().unwrap() > 0.0 && fields(1)["prompt_rows"] == 4);
     assert_eq!((&fields(2)["source"], &fields(3)["cap"]), (&json!("measured"), &json!(5)));
+    let table = server.get("/v1/pricing").json()["table"].clone();
+    for fact in ["source", "verify_ms", "draft_ms", "slot_ms"] {
+        assert_eq!(table[fact], fields(2)[fact], "{fact}");
+    }
     assert_eq!((&fields(4)["model"], &fields(4)["drafts"]), (&json!("mini"), &json!("DSpark + copies")));
     assert!(lines.iter().all(|line| line["level"] == "INFO" && line["timestamp"].is_string()));
 }
@@ -222,6 +233,9 @@ fn exact_whatever_the_table_and_the_depth() {
         let server = serve(&[&mini()], &settings);
         let found: Vec<String> = hashes(&server).into_iter().map(|(hash, _)| hash).collect();
         assert_eq!(found, expected, "{settings:?}\n{:#?}", server.startup());
+        let source = server.get("/v1/pricing").json()["table"]["source"].clone();
+        let told = format!("info: dsv41 draft costs: {}, verify ", source.as_str().unwrap());
+        assert!(server.startup().iter().any(|line| line.starts_with(&told)), "{told}{:#?}", server.startup());
     }
 }
 

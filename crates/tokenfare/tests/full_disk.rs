@@ -22,6 +22,7 @@ fn full() -> File {
 #[case(&["run", &mini(), "What is a GPU?"])]
 #[case(&["info", &tiny()])]
 #[case(&["settings"])]
+#[case(&["man"])]
 fn a_full_standard_output_is_an_error(#[case] args: &[&str]) {
     let said = tokenfare().args(args).stdout(full()).output().unwrap();
     assert_eq!(said.status.code(), Some(1));

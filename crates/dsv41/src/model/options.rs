@@ -2,6 +2,7 @@
 
 use tokenfare_device::{CacheFormat, DeviceError};
 
+use super::state::Layout;
 use crate::config::Config;
 use crate::engram::MissingPad;
 
@@ -67,6 +68,11 @@ impl ModelOptions {
     pub fn launch_rows(&self, config: &Config) -> usize {
         let block = config.drafter.as_ref().map_or(0, |d| d.block);
         self.piece_rows.max(self.window_rows).max(block)
+    }
+
+    /// Bytes of state that each slot takes, drafter context included.
+    pub fn slot_bytes(&self, config: &Config) -> u64 {
+        Layout::new(self, config).slot_bytes(self.caches, config) as u64
     }
 
     pub(super) fn check(&self, config: &Config) -> Result<(), ModelError> {

@@ -2,7 +2,7 @@
 
 use tokenfare_device::{Cache, Device, Result};
 
-use super::ModelOptions;
+use super::{CacheMode, ModelOptions};
 use crate::config::Config;
 
 /// Where rows of a slot stand.
@@ -39,6 +39,21 @@ impl Layout {
     /// Compressed rows a slot.
     pub fn groups(&self, ratio: usize) -> usize {
         self.context.div_ceil(ratio)
+    }
+
+    /// Bytes of state that one slot takes.
+    pub fn slot_bytes(&self, caches: CacheMode, config: &Config) -> usize {
+        let window = caches.window().row_bytes(config.head_dim);
+        let blocks = config.drafter.as_ref().map_or(0, |d| d.blocks);
+        let rings = window * (config.layers * self.ring + blocks * self.context_ring);
+        let group =
+            caches.compressed().row_bytes(config.head_dim) + caches.index().row_bytes(config.index_dim);
+        let source = |&layer: &usize| {
+            let ratio = config.ratios[layer];
+            let carry = if ratio == 2 { self.carry * 2 * config.head_dim * size_of::<f32>() } else { 0 };
+            self.groups(ratio) * group + carry
+        };
+        rings + config.kv_sources.iter().map(source).sum::<usize>()
     }
 
     pub fn window_row(&self, slot: usize, position: usize) -> u32 {

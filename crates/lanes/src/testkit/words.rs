@@ -65,6 +65,11 @@ impl Words {
         Self { call: Some((open, close)), ..Self::default() }
     }
 
+    /// `open` and `close` begin and end a tool call too.
+    pub fn and_calling(self, open: u32, close: u32) -> Self {
+        Self { call: Some((open, close)), ..self }
+    }
+
     /// Bound by a rule.
     pub fn bound(rule: Bound) -> Self {
         Self { rule: Some(rule), ..Self::default() }

@@ -1,9 +1,13 @@
 //! The command line: one definition of each command and flag.
 
+mod access;
 mod bench;
 mod calibrate;
 mod info;
+mod logs;
+mod pages;
 mod prices;
+mod pull;
 mod replay;
 mod run;
 mod serve;
@@ -33,6 +37,8 @@ enum Command {
     Run(run::RunArgs),
     /// Serve the model over HTTP
     Serve(serve::ServeArgs),
+    /// Download a checkpoint from a Hugging Face hub
+    Pull(pull::PullArgs),
     /// Describe a checkpoint without loading it
     Info(info::InfoArgs),
     /// Time what windows of drafts cost on this machine
@@ -47,6 +53,13 @@ enum Command {
     Synth(synth::SynthArgs),
     /// Measure this engine
     Bench(bench::BenchArgs),
+    /// Print a completion script for a shell
+    Completions(pages::CompletionsArgs),
+    /// Print the manual page
+    Man,
+    /// Print this reference as Markdown
+    #[command(hide = true)]
+    Reference,
 }
 
 impl Cli {
@@ -55,6 +68,7 @@ impl Cli {
         match self.command {
             Command::Run(args) => run::run(args),
             Command::Serve(args) => serve::serve(args),
+            Command::Pull(args) => pull::pull(args),
             Command::Info(args) => info::info(args),
             Command::Calibrate(args) => calibrate::calibrate(args),
             Command::Settings(args) => settings::settings(args),
@@ -62,6 +76,9 @@ impl Cli {
             Command::Simulate(args) => simulate::simulate(args),
             Command::Synth(args) => synth::synth(args),
             Command::Bench(args) => bench::bench(args),
+            Command::Completions(args) => pages::completions(args),
+            Command::Man => pages::man(),
+            Command::Reference => pages::reference(),
         }
     }
 }
@@ -95,9 +112,19 @@ pub struct EngineArgs {
     /// Verify no drafts: one token a round, the same text
     #[arg(long)]
     pub no_drafts: bool,
+    /// Folder of the drafter; it must be of the same model, and in this build the model's own
+    #[arg(long, value_name = "PATH", conflicts_with = "no_drafts")]
+    pub drafter: Option<PathBuf>,
     /// Memory for kept prompt states, in GiB; 0 keeps none
     #[arg(long, value_name = "GIB", default_value = "1", allow_negative_numbers = true)]
     pub prompt_cache_gib: f64,
+}
+
+impl EngineArgs {
+    /// Memory for kept prompt states, in bytes.
+    pub fn prompt_cache_bytes(&self) -> usize {
+        (self.prompt_cache_gib * f64::from(1 << 30)) as usize
+    }
 }
 
 /// Flags of how tokens are drawn where a request says nothing.

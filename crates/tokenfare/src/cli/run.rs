@@ -10,18 +10,16 @@ use serde_json::{Value, json};
 use tokenfare_lanes::sampling::seed_of;
 use tokenfare_lanes::{Channel, Event, Finish, Piece, ReplyStats, Request, Sampling};
 use tokenfare_server::{Chat, Dialect, Form, Prompt, ReplyText};
-use tracing_subscriber::EnvFilter;
 
-use super::{CostArgs, EngineArgs, SamplingArgs};
+use super::{CostArgs, EngineArgs, SamplingArgs, logs};
 use crate::costs::Source;
 use crate::dialect::Dsv41Dialect;
 use crate::ending::PanicsEnd;
-use crate::engine::{self, Engine};
+use crate::engine::{self, Engine, LanesPlan};
 use crate::lines::LogFormat;
 use crate::locate;
 use crate::notice::notice;
 use crate::output::print;
-use crate::watch::PROFILE_TARGET;
 
 /// Tokens of a reply where the user sets no bound.
 const MAX_TOKENS: usize = 512;
@@ -199,17 +197,6 @@ fn summary(stats: &ReplyStats) -> String {
     format!("[{}]", parts.join(", "))
 }
 
-/// Shows the round profile; other log lines are for servers.
-fn start_profile() {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_env_filter(EnvFilter::new(format!("{PROFILE_TARGET}=info")))
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .without_time()
-        .init();
-}
-
 /// Runs the command.
 pub fn run(args: RunArgs) -> Result<()> {
     let (model, prompt) = words(&args.words)?;
@@ -221,10 +208,10 @@ pub fn run(args: RunArgs) -> Result<()> {
     let _panics_end = PanicsEnd::begin();
     let settings = engine::settings(args.engine.device, args.costs.draft_costs.as_deref())?;
     if settings.logs.round_prof {
-        start_profile();
+        logs::start_profile();
     }
     let dir = locate::model(model.as_deref())?;
-    let engine = engine::start(&dir, &args.engine, &settings, 1)?;
+    let engine = engine::start(&dir, &args.engine, &settings, LanesPlan::of(1))?;
     // A terminal shows the reply alone, unless the user asked for a table of this machine.
     let told = Some(engine.costs.line()).filter(|_| engine.costs.source != Source::Default);
     engine.costs.lines.iter().chain(&told).for_each(|line| line.print(LogFormat::Text));

@@ -1,6 +1,5 @@
 //! `tokenfare serve`: the HTTP server.
 
-use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,17 +7,19 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
 use tokenfare_lanes::Drafts;
-use tokenfare_server::{Defaults, Server, ServerOptions};
+use tokenfare_server::{ApiKeys, Costs, Defaults, Metrics, Server, ServerOptions};
 use tokenfare_settings::Settings;
 use tokio::net::{TcpSocket, lookup_host};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use super::{CostArgs, EngineArgs, ModelArg, SamplingArgs};
+use super::access::{self, AccessArgs};
+use super::{CostArgs, EngineArgs, ModelArg, SamplingArgs, logs};
 use crate::dialect::Dsv41Dialect;
 use crate::ending::PanicsEnd;
-use crate::engine::{self, Engine};
+use crate::engine::{self, Engine, LanesPlan};
+use crate::lanes_fit::Parallel;
 use crate::lines::{Line, LogFormat};
 use crate::locate;
 
@@ -42,32 +43,26 @@ pub struct ServeArgs {
     /// The model's name in the API [default: the folder's name]
     #[arg(long)]
     name: Option<String>,
-    /// Replies decoded at once
-    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..=64))]
-    parallel: u16,
+    /// Replies decoded at once, 1 to 64; auto takes as many as fit the memory, at most 16
+    #[arg(long, value_name = "auto|N", default_value = "auto")]
+    parallel: Parallel,
+    /// Most requests waiting for a lane; further ones are told to come back
+    #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u32).range(1..))]
+    queue: u32,
+    #[command(flatten)]
+    access: AccessArgs,
     /// How log lines are written
     #[arg(long, value_enum, default_value = "text")]
     log_format: LogFormat,
+    /// Accepted for scripts that pass it; nothing ever looks for updates
+    #[arg(long)]
+    no_update_check: bool,
     #[command(flatten)]
     sampling: SamplingArgs,
     #[command(flatten)]
     engine: EngineArgs,
     #[command(flatten)]
     costs: CostArgs,
-}
-
-fn start_logs(format: LogFormat) {
-    let builder = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
-        .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal())
-        .log_internal_errors(false);
-    match format {
-        LogFormat::Text => builder.init(),
-        LogFormat::Json => builder.json().init(),
-    }
 }
 
 fn defaults(args: &SamplingArgs, salt: &str) -> Result<Defaults> {
@@ -84,9 +79,9 @@ fn defaults(args: &SamplingArgs, salt: &str) -> Result<Defaults> {
     })
 }
 
-/// What a start with drafts says of costs and depth, in this order.
-fn pricing_lines(engine: &Engine, settings: &Settings) -> Vec<Line> {
-    let mut lines = engine.costs.lines.clone();
+/// What a start says of its lanes, costs and depth, in this order.
+fn start_lines(engine: &Engine, settings: &Settings) -> Vec<Line> {
+    let mut lines: Vec<Line> = engine.fit.line().into_iter().chain(engine.costs.lines.clone()).collect();
     if engine.drafts == Drafts::On {
         let depth = engine::depth(&settings.depth, settings.copies.max_rows);
         let facts = json!({"rule": depth.to_string(), "cap": depth.rule.cap()});
@@ -105,6 +100,9 @@ fn name_of(dir: &Path) -> String {
 struct Api {
     name: String,
     defaults: Defaults,
+    keys: ApiKeys,
+    metrics: Metrics,
+    costs: Costs,
     log_format: LogFormat,
 }
 
@@ -152,13 +150,17 @@ async fn bind(host: &str, port: u16) -> std::io::Result<TcpSocket> {
 async fn listen(socket: TcpSocket, engine: Engine, settings: &Settings, api: Api) -> Result<()> {
     let seen = signals().context("receiving signals")?;
     let listener = socket.listen(BACKLOG).context("listening")?;
-    let url = format!("http://{}", listener.local_addr()?);
+    let address = listener.local_addr()?;
+    let url = format!("http://{address}");
     let drafts = match engine.drafts {
         Drafts::On => "DSpark + copies",
         Drafts::Off => "off",
     };
     let context = engine.lanes.handle().info().context;
-    let Api { name, defaults, log_format } = api;
+    let Api { name, defaults, keys, metrics, costs, log_format } = api;
+    if let Some(warning) = access::warning(address.ip(), &keys) {
+        tracing::warn!("{warning}");
+    }
     let facts = json!({
         "model": name,
         "url": url,
@@ -174,9 +176,11 @@ async fn listen(socket: TcpSocket, engine: Engine, settings: &Settings, api: Api
     );
     Line::server(line).with(facts).print(log_format);
     let drain = Duration::from_secs(settings.server.drain_s);
-    let keepalive = Some(settings.server.sse_keepalive_s).filter(|&s| s > 0).map(Duration::from_secs);
+    let unless_zero = |seconds: u64| Some(seconds).filter(|&s| s > 0).map(Duration::from_secs);
+    let keepalive = unless_zero(settings.server.sse_keepalive_s);
+    let stall = unless_zero(settings.server.stall_s);
     let dialect = Dsv41Dialect::new(engine.tokenizer.clone(), engine.config.eos);
-    let options = ServerOptions { name, defaults, keepalive, drain };
+    let options = ServerOptions { name, defaults, keys, keepalive, drain, stall, costs, metrics };
     let server = Server::new(engine.lanes.handle(), Box::new(dialect), options);
     server.run(listener, nth(1, seen.clone()), nth(2, seen)).await;
     engine.lanes.shutdown(Duration::ZERO);
@@ -195,17 +199,26 @@ fn runtime() -> Result<Runtime> {
 pub fn serve(args: ServeArgs) -> Result<()> {
     let settings = engine::settings(args.engine.device, args.costs.draft_costs.as_deref())?;
     let defaults = defaults(&args.sampling, &settings.seed_salt)?;
+    let keys = args.access.keys(settings.server.api_key.as_ref())?;
     let starting = PanicsEnd::begin();
-    start_logs(args.log_format);
+    logs::start(args.log_format);
     let dir = locate::model(args.model.model.as_deref())?;
     let runtime = runtime()?;
     let socket = runtime
         .block_on(bind(&args.host, args.port))
         .with_context(|| format!("listening on {}:{}", args.host, args.port))?;
-    let engine = engine::start(&dir, &args.engine, &settings, usize::from(args.parallel))?;
-    pricing_lines(&engine, &settings).iter().for_each(|line| line.print(args.log_format));
+    let metrics = Metrics::default();
+    let observer = Some(metrics.observer());
+    let plan = LanesPlan { parallel: args.parallel, queue: args.queue as usize, observer };
+    let engine = engine::start(&dir, &args.engine, &settings, plan)?;
+    start_lines(&engine, &settings).iter().for_each(|line| line.print(args.log_format));
     let name = args.name.unwrap_or_else(|| name_of(&dir));
     drop(starting);
-    let api = Api { name, defaults, log_format: args.log_format };
+    let costs = Costs {
+        source: engine.costs.source.to_string(),
+        drafts: engine.drafts,
+        prompt_cache_bytes: args.engine.prompt_cache_bytes(),
+    };
+    let api = Api { name, defaults, keys, metrics, costs, log_format: args.log_format };
     runtime.block_on(listen(socket, engine, &settings, api))
 }

@@ -29,9 +29,10 @@ impl Watch {
         Ok(Self { log, explore: settings.explore, profile: settings.round_prof })
     }
 
-    /// Adds its observers and its exploring rounds to an engine that drafts `block` tokens a pass.
+    /// Adds its observers, after one that is there, and its exploring rounds to an engine that drafts `block` tokens a
+    /// pass.
     pub fn attach(self, config: &mut LanesConfig, block: usize) -> Result<()> {
-        let mut observers: Vec<Box<dyn Observer>> = Vec::new();
+        let mut observers: Vec<Box<dyn Observer>> = config.observer.take().into_iter().collect();
         if let Some(log) = self.log {
             let start = LoggedStart::new(&config.depth, &config.table, block, self.explore);
             observers.push(Box::new(log.start(start)?));

@@ -15,7 +15,8 @@ use tokenfare_pricing::Acceptance;
 
 use super::tables;
 use crate::cli::{EngineArgs, ModelArg};
-use crate::{engine, locate};
+use crate::engine::{self, LanesPlan};
+use crate::locate;
 
 /// Streams served together; a reply is the same beside any others.
 const LANES: usize = 8;
@@ -135,8 +136,8 @@ pub fn acceptance(args: AcceptanceArgs) -> Result<()> {
     let block = drafter.block;
     let prompts = prompts(&args.prompts.clone().unwrap_or_else(|| dir.join("heldout.json")))?;
     let mut run = AcceptanceRun::new();
-    let engine =
-        engine::start_with(&dir, &args.engine, &settings, LANES.min(prompts.len()), |c| run.configure(c))?;
+    let plan = LanesPlan::of(LANES.min(prompts.len()));
+    let engine = engine::start_with(&dir, &args.engine, &settings, plan, |c| run.configure(c))?;
     let handle = engine.lanes.handle();
 
     let mut out = std::io::stdout().lock();

@@ -11,16 +11,17 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use tokenfare_device::Device;
-use tokenfare_dsv41::model::Model;
 use tokenfare_lanes::{Calibrated, Drafts};
+use tokenfare_pricing::TableShape;
 
 use super::{EngineArgs, ModelArg};
 use crate::costs::{self, Identity, measurement_lines};
 use crate::engine;
 use crate::files::{Existing, write_whole};
+use crate::lanes_fit::Parallel;
 use crate::lines::LogFormat;
 use crate::locate;
-use crate::setup::{Purpose, Setup};
+use crate::setup::{Loaded, Purpose, Setup};
 use report::Report;
 use spread::Noise;
 
@@ -43,9 +44,9 @@ enum Output {
 pub struct CalibrateArgs {
     #[command(flatten)]
     model: ModelArg,
-    /// Replies decoded at once by the server that the table is for
-    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..=64))]
-    parallel: u16,
+    /// Replies decoded at once by the server that the table is for, as its own flag gives them
+    #[arg(long, value_name = "auto|N", default_value = "auto")]
+    parallel: Parallel,
     /// Measure so many times, each with the model loaded anew, and show how far entries move
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=50))]
     starts: u16,
@@ -66,6 +67,7 @@ pub struct CalibrateArgs {
 pub(crate) struct Started {
     device: String,
     identity: Option<Identity>,
+    shape: TableShape,
     found: Calibrated,
     noise: Vec<Duration>,
 }
@@ -78,14 +80,15 @@ struct Measure {
 impl Purpose for Measure {
     type Output = Started;
 
-    fn run<D: Device>(self, setup: &Setup<'_>, mut model: Model<D>) -> Result<Started> {
+    fn run<D: Device>(self, setup: &Setup<'_>, loaded: Loaded<D>) -> Result<Started> {
+        let Loaded { mut model, fit } = loaded;
         let found = setup.calibrate(&mut model)?;
         let rows = NOISE_ROWS.min(found.measurement.table.verify().len());
         let runs = NOISE_GROUPS * found.measurement.options.reps;
         let noise = setup.repeat(&mut model, rows, runs)?;
         let device = model.device().name();
         let identity = if self.identify { Some(setup.identity(&device)?) } else { None };
-        Ok(Started { device, identity, found, noise })
+        Ok(Started { device, identity, shape: setup.shape(&fit), found, noise })
     }
 }
 
@@ -96,7 +99,7 @@ pub fn calibrate(args: CalibrateArgs) -> Result<()> {
     }
     let settings = engine::settings(args.engine.device, None)?;
     let dir = locate::model(args.model.model.as_deref())?;
-    let setup = Setup::open(&dir, &args.engine, &settings, usize::from(args.parallel))?;
+    let setup = Setup::open(&dir, &args.engine, &settings, args.parallel)?;
     if setup.drafts() == Drafts::Off {
         bail!("{}: the checkpoint has no drafter, so there is nothing to time", dir.display());
     }
@@ -108,7 +111,7 @@ pub fn calibrate(args: CalibrateArgs) -> Result<()> {
     let stored = match &last.identity {
         Some(identity) => {
             let request =
-                costs::Request { calib: &settings.calib, platform: settings.platform, shape: setup.shape() };
+                costs::Request { calib: &settings.calib, platform: settings.platform, shape: last.shape };
             Some(request.store(&last.found, identity)?)
         }
         None => None,
