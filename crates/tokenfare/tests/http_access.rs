@@ -27,17 +27,17 @@ impl Watched {
             .args(args)
             .envs(settings.iter().copied());
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut rest = BufReader::new(child.stderr.take().unwrap());
-        let mut lines = Vec::new();
-        loop {
+        let rest = BufReader::new(child.stderr.take().unwrap());
+        let mut server = Self { child, address: String::new(), lines: Vec::new(), rest };
+        while server.address.is_empty() {
             let mut line = String::new();
-            assert!(rest.read_line(&mut line).unwrap() > 0, "{lines:?}");
-            lines.push(line.trim_end().to_owned());
+            assert!(server.rest.read_line(&mut line).unwrap() > 0, "{:?}", server.lines);
+            server.lines.push(line.trim_end().to_owned());
             if let Some((_, after)) = line.split_once(" at http://") {
-                let address = after.split(' ').next().unwrap().replace("0.0.0.0", "127.0.0.1");
-                return Self { child, address, lines, rest };
+                server.address = after.split(' ').next().unwrap().replace("0.0.0.0", "127.0.0.1");
             }
         }
+        server
     }
 
     fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
