@@ -181,11 +181,15 @@ fn metrics_and_the_accept_log_see_the_same_rounds() {
     let (status, answer) = server.ask("POST", "/v1/completions", "", &body);
     let answer: Value = serde_json::from_str(&answer).unwrap();
     let rounds = answer["tokenfare"]["rounds"].as_u64().unwrap();
-    let metrics = server.ask("GET", "/metrics", "", "").1;
-    server.end();
     assert!(status == 200 && rounds > 0, "{answer}");
     let count = format!("\ntokenfare_round_seconds_count {rounds}\n");
-    assert!(metrics.contains(&count), "{count}{metrics}");
+    // A round's times are known once it is over, a moment after its reply has ended.
+    let seen = (0..500).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        server.ask("GET", "/metrics", "", "").1.contains(&count)
+    });
+    assert!(seen, "{count}{}", server.ask("GET", "/metrics", "", "").1);
+    server.end();
     let logged = std::fs::read_to_string(&log).unwrap();
     let records = logged.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     assert_eq!(records.filter(|record| record["event"] == "round").count() as u64, rounds);
