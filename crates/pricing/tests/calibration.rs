@@ -218,6 +218,36 @@ fn windows_keep_their_statistic_and_rechecks_only_lower_it(
     assert_eq!(timings.rows[..2], [(1, 20.5), (2, expected)]);
 }
 
+/// What step number `n` takes at start `start` of a quiet machine: up to 6 % more than its time, and once in 50 steps
+/// three times as long.
+fn quiet(start: u64, n: usize, step: &Step) -> Took {
+    let mut bits = (start << 32 | n as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits ^= bits >> 27;
+    let Took { whole, ingest } = steady(n, step);
+    let slower =
+        if bits.is_multiple_of(50) { 3.0 } else { 1.0 + 0.06 * (bits >> 11) as f64 / (1u64 << 53) as f64 };
+    Took { whole: whole.mul_f64(slower), ingest }
+}
+
+#[test]
+fn three_starts_on_a_quiet_machine_move_no_entry_by_a_tenth() {
+    for machine in 0..300 {
+        let starts = [0, 1, 2].map(|start| {
+            let (_, calibration) = run(options(), ROOM, |n, step| quiet(3 * machine + start, n, step));
+            let table = calibration.finish().expect("a table").table;
+            let mut entries = table.verify().to_vec();
+            entries.push(table.draft_ms());
+            entries
+        });
+        for entry in 0..starts[0].len() {
+            let [a, b, c] = [0, 1, 2].map(|start| starts[start][entry]);
+            let (least, most) = (a.min(b).min(c), a.max(b).max(c));
+            assert!(most <= 1.1 * least, "machine {machine}, entry {entry}: {least} to {most} ms");
+        }
+    }
+}
+
 #[test]
 fn the_slot_term_is_the_pair_over_the_window_of_as_many_rows() {
     let measured = self::measured(options(), ROOM);
