@@ -69,12 +69,22 @@ impl Entry {
     }
 }
 
+/// A stage of a step of an entry of the list.
+#[derive(Debug, Clone, Copy)]
+struct Stage {
+    entry: usize,
+    step: usize,
+    stage: usize,
+}
+
 /// The CPU device.
 pub struct Cpu {
     path: Path,
     pool: Pool,
     max_rows: usize,
     list: Vec<Entry>,
+    /// Stages of the list while it runs; kept for its room.
+    stages: Vec<Stage>,
     recording: Option<Vec<Box<dyn Step>>>,
     fault: Fault,
     /// Partial sums of squares of the mixes, `[max_rows, SQUARES]`.
@@ -102,6 +112,7 @@ impl Cpu {
             pool,
             max_rows: options.max_rows,
             list: Vec::new(),
+            stages: Vec::new(),
             recording: None,
             fault: Fault::default(),
             squares,
@@ -142,21 +153,22 @@ impl Cpu {
         if self.list.is_empty() {
             return Ok(());
         }
-        let (path, fault, list) = (self.path, &self.fault, &self.list);
-        let outcome = self.pool.run(&|member| {
-            for step in list.iter().flat_map(Entry::steps) {
-                for stage in 0..step.stages() {
-                    let (thread, threads) = (member.thread, member.threads);
-                    let mut part = Part { thread, threads, scratch: &mut *member.scratch, fault };
-                    // SAFETY: path and arguments were checked, and all threads run a stage between two barriers.
-                    unsafe { step.run(path, stage, &mut part) };
-                    if member.wait().is_err() {
-                        return;
-                    }
-                }
+        let mut stages = std::mem::take(&mut self.stages);
+        for (entry, steps) in self.list.iter().map(Entry::steps).enumerate() {
+            for (step, stage_count) in steps.iter().map(|step| step.stages()).enumerate() {
+                stages.extend((0..stage_count).map(|stage| Stage { entry, step, stage }));
             }
+        }
+        let (path, fault, list, threads) = (self.path, &self.fault, &self.list, self.pool.threads());
+        let outcome = self.pool.run(stages.len(), &|number, thread, scratch| {
+            let Stage { entry, step, stage } = stages[number];
+            let mut part = Part { thread, threads, scratch, fault };
+            // SAFETY: path and arguments were checked, and a stage begins when the one before is done.
+            unsafe { list[entry].steps()[step].run(path, stage, &mut part) };
         });
         self.list.clear();
+        stages.clear();
+        self.stages = stages;
         let fault = self.fault.take();
         outcome.map_err(|cause| failed(self.path, self.threads(), cause))?;
         fault.map_or(Ok(()), Err)
@@ -422,7 +434,7 @@ mod tests {
     use crate::simd::F32x16;
     use crate::step::Kernel;
 
-    /// Fails on one thread in its second stage.
+    /// Fails in one part of its second stage.
     struct Broken(usize);
 
     impl Kernel for Broken {
@@ -442,7 +454,7 @@ mod tests {
             let x = cpu.alloc::<f32>(1).unwrap();
             for bad in 0..threads {
                 cpu.enqueue(Broken(bad));
-                let cause = format!("thread {bad}: broken kernel");
+                let cause = format!("part {bad}: broken kernel");
                 assert_eq!(cpu.read(&x, 0, &mut [0.0]), Err(failed(cpu.path(), threads, cause)));
                 assert_eq!(cpu.read(&x, 0, &mut [0.0]), Ok(()));
             }

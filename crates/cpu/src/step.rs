@@ -34,13 +34,13 @@ impl Work {
     }
 }
 
-/// A thread's part in one stage of an operation.
+/// A part of one stage of an operation: what one thread does where all are there.
 pub(crate) struct Part<'a> {
-    /// This thread's number.
+    /// The part's number.
     pub thread: usize,
-    /// Threads that share the stage.
+    /// Parts of the stage.
     pub threads: usize,
-    /// This thread's working memory.
+    /// Working memory of the thread that runs it.
     pub scratch: &'a mut Scratch,
     /// Where kernels report values that point outside a buffer.
     pub fault: &'a Fault,
