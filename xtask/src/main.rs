@@ -1,6 +1,7 @@
 //! The project's checks and generators: `cargo xtask check` is what continuous integration runs.
 
 mod check;
+mod clients;
 mod docs;
 mod group;
 mod lean;
@@ -39,6 +40,8 @@ enum Command {
         #[arg(long)]
         full: bool,
     },
+    /// The server through client packages of Python; skipped where these cannot be installed.
+    Clients,
     /// Fuzz targets, each for some seconds; skipped where cargo-fuzz or a nightly compiler is missing.
     Fuzz {
         /// Seconds a target.
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::Lean { base } => lean::run(base.as_deref()),
         Command::Group { group } => group::run(group),
         Command::Exact { full } => group::exact(full),
+        Command::Clients => clients::install().test(),
         Command::Fuzz { seconds } => optional::fuzz(seconds),
         Command::Neon => optional::neon(),
         Command::Docs => docs::write(),
