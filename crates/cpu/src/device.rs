@@ -130,6 +130,11 @@ impl Cpu {
         self.pool.threads()
     }
 
+    /// Operations and replays that are enqueued and wait for the next read.
+    pub fn pending(&self) -> usize {
+        self.list.len()
+    }
+
     fn check(&self, op: &'static str, n: usize) -> Result<Check> {
         Check::new(op, n, self.max_rows)
     }
