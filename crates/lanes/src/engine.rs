@@ -67,7 +67,7 @@ impl<M: Target + Drafter> Engine<M> {
             observer: config.observer,
             round: 0,
             served: 0,
-            pace: Pace::new(config.piece_share),
+            pace: Pace::new(config.piece_share, info.piece_rows),
             drafts,
             admitted: 0,
             family: config.family,
@@ -90,12 +90,13 @@ impl<M: Target + Drafter> Engine<M> {
             let began = self.shared.clock.now();
             match (self.pace.next(prompt.is_some(), decoding), prompt) {
                 (Some(Turn::Piece), Some(slot)) => {
-                    self.piece(slot);
-                    self.pace.piece_took(self.shared.clock.now().saturating_sub(began));
+                    let most = if decoding { self.pace.rows() } else { self.info.piece_rows };
+                    let rows = self.piece(slot, most);
+                    self.pace.piece_took(self.shared.clock.now().saturating_sub(began), rows, decoding);
                 }
                 (Some(_), _) => {
                     self.run_round();
-                    self.pace.round_took(self.shared.clock.now().saturating_sub(began));
+                    self.pace.round_took(self.shared.clock.now().saturating_sub(began), prompt.is_some());
                 }
                 (None, _) => {}
             }

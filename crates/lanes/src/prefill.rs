@@ -64,12 +64,13 @@ impl Feed {
 }
 
 impl<M: Target + Drafter> Engine<M> {
-    /// Feeds the next piece of the prompt in `slot`; an error fails that request alone.
-    pub(crate) fn piece(&mut self, slot: usize) {
+    /// Feeds the next piece of the prompt in `slot`, of at most `most` rows, and gives its rows; an error fails that request alone.
+    pub(crate) fn piece(&mut self, slot: usize, most: usize) -> usize {
         let begun = self.resume(slot);
-        if let Err(error) = begun.and_then(|fed| self.feed(slot, fed)) {
+        begun.and_then(|fed| self.feed(slot, fed, most)).unwrap_or_else(|error| {
             self.finish(slot, Finish::Failed(error.0));
-        }
+            0
+        })
     }
 
     /// Prompt tokens already in the model. Before the first piece, the longest kept state is looked up and restored.
@@ -137,13 +138,13 @@ impl<M: Target + Drafter> Engine<M> {
         Ok(resumed)
     }
 
-    fn feed(&mut self, slot: usize, fed: usize) -> Result<(), TargetError> {
+    fn feed(&mut self, slot: usize, fed: usize, most: usize) -> Result<usize, TargetError> {
         let stream = self.lanes[slot].as_mut().expect("a prompt is fed in an occupied lane");
         let Phase::Prompt(feed) = &mut stream.phase else {
             unreachable!("a prompt is fed once");
         };
         let len = stream.prompt_len;
-        let end = feed.cut(fed, len, self.info.piece_rows);
+        let end = feed.cut(fed, len, most);
         let want = match feed.top {
             Some(_) => Want::All,
             None if end == len && stream.generation.max_new > 0 => Want::Last,
@@ -175,7 +176,10 @@ impl<M: Target + Drafter> Engine<M> {
         if keep {
             self.keep_state(slot, end);
         }
-        if end == len { self.begin(slot) } else { Ok(()) }
+        if end == len {
+            self.begin(slot)?;
+        }
+        Ok(end - fed)
     }
 
     /// The prompt is in: reports it, draws the first token and asks for the first drafts.
