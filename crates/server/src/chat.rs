@@ -192,7 +192,7 @@ fn message(collected: &Collected, tools: &Tools, reasons: bool) -> Value {
 #[utoipa::path(
     post,
     path = "/v1/chat/completions",
-    request_body = ChatRequest,
+    request_body(content = ChatRequest, example = json!({"messages": [{"role": "user", "content": "What is a GPU?"}], "temperature": 0, "max_tokens": 16})),
     responses(
         (status = 200, description = "The reply", content((ChatReply = "application/json"), (ChatChunk = "text/event-stream"))),
         Refused,

@@ -257,7 +257,7 @@ fn prepare(server: &Server, body: &Value) -> Result<Prepared, ApiError> {
 #[utoipa::path(
     post,
     path = "/v1/completions",
-    request_body = CompletionRequest,
+    request_body(content = CompletionRequest, example = json!({"prompt": "The sea is", "temperature": 0, "max_tokens": 16, "logprobs": 1})),
     responses(
         (status = 200, description = "The reply", content((CompletionReply = "application/json"), (CompletionChunk = "text/event-stream"))),
         Refused,

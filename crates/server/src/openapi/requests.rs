@@ -272,7 +272,8 @@ struct TemplateOptions {
 /// A conversation, as it becomes a prompt.
 #[derive(Deserialize, ToSchema)]
 struct Conversation {
-    /// The last one is of the user or a tool; at most 4096.
+    /// The last one is of the user or a tool.
+    #[schema(min_items = 1, max_items = 4096)]
     messages: Vec<Message>,
     /// Whether the model reasons first.
     thinking: Option<Thinking>,
@@ -345,6 +346,7 @@ pub(crate) struct CompletionRequest {
     #[schema(minimum = 0)]
     logprobs: Option<u32>,
     /// Only the same number as `n`.
+    #[schema(minimum = 1)]
     best_of: Option<u32>,
     /// Whether log-probabilities name tokens by their ids.
     return_tokens_as_token_ids: Option<bool>,
