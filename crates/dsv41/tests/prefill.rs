@@ -1,4 +1,4 @@
-//! A prompt piece's work is over when its call is: lanes share time by what a piece takes.
+//! What is left to the device after a call: nothing of a prompt piece, whose time lanes share, and nothing of what is kept.
 #![allow(clippy::unwrap_used, reason = "a failed test says enough")]
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use tokenfare_dsv41::load::{Drafts, LoadOptions, load};
 use tokenfare_dsv41::model::{CacheMode, Model, ModelOptions};
 use tokenfare_dsv41::progress::Silent;
 use tokenfare_dsv41::tokenizer::{Tokenizer, token_map};
-use tokenfare_lanes::{Logits, Target, Want};
+use tokenfare_lanes::{Logits, Segment, Target, Want};
 
 const OPTIONS: ModelOptions =
     ModelOptions { slots: 1, context: 64, piece_rows: 32, window_rows: 8, caches: CacheMode::Trained };
@@ -37,6 +37,21 @@ fn nothing_of_a_piece_is_left_to_the_next_read(#[values(Want::Nothing, Want::Las
     model.keep(0, 7);
     model.prefill(0, 7, &[10; 20], want, &mut logits).unwrap();
     assert_eq!(model.device().pending(), 0);
+}
+
+/// Rejected drafts are taken back, and accepted ones kept, by bookkeeping alone.
+#[test]
+fn keeping_any_part_of_a_window_gives_the_device_no_work() {
+    for kept in 1..=5 {
+        let mut model = model();
+        let mut logits = Logits::default();
+        model.prefill(0, 0, &[3, 4, 5], Want::Last, &mut logits).unwrap();
+        model.keep(0, 3);
+        let tokens = [6, 7, 8, 9, 10];
+        model.window(&[Segment { slot: 0, start: 3, tokens: &tokens }], &mut logits).unwrap();
+        model.keep(0, 3 + kept);
+        assert_eq!(model.device().pending(), 0);
+    }
 }
 
 #[test]

@@ -70,6 +70,11 @@ impl Server {
         Self { child, guard, address, startup, drain }
     }
 
+    /// The process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What the start wrote to standard error, the line with the address last.
     pub fn startup(&self) -> &[String] {
         &self.startup
