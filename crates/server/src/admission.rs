@@ -56,7 +56,7 @@ impl Server {
         requests
             .into_iter()
             .map(|request| {
-                let events = self.lanes.submit_for(caller.0, request)?;
+                let events = self.lanes.submit_for(caller.client, request)?;
                 Ok(Reply { events, stalled: self.stalled.subscribe(), over: false })
             })
             .collect()

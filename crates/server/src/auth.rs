@@ -76,18 +76,16 @@ impl ApiKeys {
         bool::from(found).then_some(number as usize)
     }
 
-    /// The client of a request with these headers from `peer`: its key if several are known, else its address.
-    fn client(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Result<ClientId, ApiError> {
+    /// Whose request with these headers from `peer` is. Its client is its key if several are known, else its address.
+    fn caller(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Result<Caller, ApiError> {
         let by_address = ClientId(peer.map_or(0, address_bits));
         if self.is_empty() {
-            return Ok(by_address);
+            return Ok(Caller { client: by_address, key: None });
         }
         let given = given(headers).ok_or_else(|| unauthorized("no API key given"))?;
-        match self.find(given) {
-            None => Err(unauthorized("wrong API key")),
-            Some(number) if self.digests.len() > 1 => Ok(ClientId(number as u64)),
-            Some(_) => Ok(by_address),
-        }
+        let key = self.find(given).ok_or_else(|| unauthorized("wrong API key"))?;
+        let client = if self.digests.len() > 1 { ClientId(key as u64) } else { by_address };
+        Ok(Caller { client, key: Some(key) })
     }
 }
 
@@ -119,9 +117,9 @@ pub(crate) async fn authenticate(State(server): State<Shared>, mut request: Requ
         return next.run(request).await;
     }
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
-    match server.keys.client(request.headers(), peer) {
-        Ok(client) => {
-            request.extensions_mut().insert(Caller(client));
+    match server.keys.caller(request.headers(), peer) {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
             next.run(request).await
         }
         Err(error) => {
@@ -136,7 +134,28 @@ pub(crate) async fn authenticate(State(server): State<Shared>, mut request: Requ
 
 /// Whose request it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Caller(pub ClientId);
+pub(crate) struct Caller {
+    /// Whom the queue gives a turn.
+    pub client: ClientId,
+    /// The number of its key, if the API needs one.
+    pub key: Option<usize>,
+}
+
+/// Who may see what is kept of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// Everyone with this key.
+    Key(usize),
+    /// Everyone at this address.
+    Address(ClientId),
+}
+
+impl Caller {
+    /// The owner of what the request leaves: the key, or the address where the API needs none.
+    pub(crate) fn owner(self) -> Owner {
+        self.key.map_or(Owner::Address(self.client), Owner::Key)
+    }
+}
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = std::convert::Infallible;
@@ -175,19 +194,23 @@ mod tests {
         #[case] key: Option<u64>,
     ) {
         let keys = ApiKeys::new(["one", "two", "one"]).unwrap();
-        let found = keys.client(&headers(pairs), Some(PEER)).map_err(|e| (e.status, e.code));
+        let found = keys.caller(&headers(pairs), Some(PEER)).map_err(|e| (e.status, e.code));
         let refusal = (StatusCode::UNAUTHORIZED, Some("invalid_api_key"));
-        assert_eq!(found, key.map(ClientId).ok_or(refusal));
+        assert_eq!(found.map(|caller| caller.client), key.map(ClientId).ok_or(refusal));
+        assert_eq!(found.ok().map(Caller::owner), key.map(|key| Owner::Key(key as usize)));
     }
 
     #[test]
     fn without_several_keys_clients_are_addresses() {
-        let by_address = Ok(ClientId(0x0a00_0007));
+        let client = ClientId(0x0a00_0007);
         let one = ApiKeys::new(["one"]).unwrap();
-        assert_eq!(one.client(&headers(&[("x-api-key", "one")]), Some(PEER)), by_address);
-        assert_eq!(ApiKeys::default().client(&HeaderMap::new(), Some(PEER)), by_address);
+        let keyed = one.caller(&headers(&[("x-api-key", "one")]), Some(PEER)).unwrap();
+        assert_eq!((keyed.client, keyed.owner()), (client, Owner::Key(0)));
         let mapped = "::ffff:10.0.0.7".parse().unwrap();
-        assert_eq!(ApiKeys::default().client(&HeaderMap::new(), Some(mapped)), by_address);
+        for peer in [PEER, mapped] {
+            let open = ApiKeys::default().caller(&HeaderMap::new(), Some(peer)).unwrap();
+            assert_eq!((open.client, open.owner()), (client, Owner::Address(client)));
+        }
         let network = |text: &str| address_bits(text.parse().unwrap());
         assert_eq!(network("2001:db8::1"), network("2001:db8::2"));
         assert_ne!(network("2001:db8:0:1::1"), network("2001:db8::1"));

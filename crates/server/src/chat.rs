@@ -14,7 +14,7 @@ use crate::messages::messages;
 use crate::openapi::{Busy, ChatChunk, ChatReply, ChatRequest, Refused};
 use crate::reply::{Collected, Events, ReplyEvent, add_receipt, usage};
 use crate::serve::{Body, Shared, apart, stamp};
-use crate::stream::{self, Chunks, Usage};
+use crate::stream::{self, Choices, Chunks, Usage};
 use crate::tools::Tools;
 use crate::turn::{Prepared, Thinking, Turn};
 use crate::{ApiError, Dialect};
@@ -215,7 +215,7 @@ pub(crate) async fn chat_completions(
     .await?;
     let Turn { generation, report, tools, .. } = turn;
     let mut replies = shared.submit(caller, requests)?;
-    let (id, created) = stamp("chatcmpl");
+    let (id, created) = stamp("chatcmpl-");
     let stem = id.trim_start_matches("chatcmpl-");
     let events = |choice: usize| Events::new(format!("{stem}_{choice}"));
     if generation.stream {
@@ -224,7 +224,7 @@ pub(crate) async fn chat_completions(
         let closing = if generation.include_usage { Usage::Include } else { Usage::Omit };
         let events = (0..replies.len()).map(events).collect();
         let chunks = ChatChunks { frame, shared: shared.clone(), tools, replies: events, opened, with_ids };
-        return Ok(stream::respond(replies, chunks, closing, shared.keepalive));
+        return Ok(stream::respond(replies, Choices { chunks, closing }, shared.keepalive));
     }
     let mut choices = Vec::with_capacity(replies.len());
     let mut all = Vec::with_capacity(replies.len());

@@ -13,7 +13,7 @@ use crate::generation::{Generation, Wanted};
 use crate::openapi::{Busy, CompletionChunk, CompletionReply, CompletionRequest, Refused};
 use crate::reply::{Collected, Events, add_receipt, usage};
 use crate::serve::{Body, Shared, apart, stamp};
-use crate::stream::{self, Chunks, Usage};
+use crate::stream::{self, Choices, Chunks, Usage};
 use crate::{ApiError, Calls, Dialect, Form, Prompt, Server};
 
 const DEFAULT_MAX_TOKENS: usize = 16;
@@ -273,7 +273,7 @@ pub(crate) async fn completions(
     let Prepared { generation, logprobs, shown, prompts, requests } =
         apart(move || prepare(&server, &body)).await?;
     let mut replies = shared.submit(caller, requests)?;
-    let (id, created) = stamp("cmpl");
+    let (id, created) = stamp("cmpl-");
     let frame = json!({"id": id, "object": "text_completion", "created": created, "model": shared.name, "choices": []});
     if generation.stream {
         let closing = if generation.include_usage { Usage::Include } else { Usage::Omit };
@@ -287,7 +287,7 @@ pub(crate) async fn completions(
             n: generation.n,
             offset,
         };
-        return Ok(stream::respond(replies, chunks, closing, shared.keepalive));
+        return Ok(stream::respond(replies, Choices { chunks, closing }, shared.keepalive));
     }
     let mut choices = Vec::new();
     let mut all = Vec::new();

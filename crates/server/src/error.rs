@@ -51,6 +51,8 @@ impl IntoResponse for ApiError {
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
+        // Another protocol's routes write it in their own shape.
+        response.extensions_mut().insert(self);
         response
     }
 }

@@ -45,6 +45,8 @@ impl<'a> Fields<'a> {
 
     /// A field's value unless absent or null.
     pub fn get(&self, name: &str) -> Option<&'a Value> {
+        #[cfg(feature = "testkit")]
+        crate::testkit::note_read(name);
         self.map.get(name).filter(|v| !v.is_null())
     }
 

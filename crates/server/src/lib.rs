@@ -5,8 +5,11 @@
 
 mod admission;
 mod answer;
+mod anthropic;
 mod auth;
+mod blocks;
 mod chat;
+mod chat_body;
 mod completions;
 mod connections;
 mod dialect;
@@ -19,6 +22,7 @@ mod metrics;
 mod openapi;
 mod pricing;
 mod reply;
+mod responses;
 mod router;
 mod serve;
 mod stream;

@@ -186,10 +186,15 @@ impl Collected {
     /// The end of a complete reply; a failed one is an error.
     pub fn finish(&self) -> Result<(EndReason, &ReplyStats), ApiError> {
         let Some((finish, stats)) = &self.end else {
-            return Err(failure("the engine stopped before the reply ended"));
+            return Err(unfinished());
         };
         Ok((self.events.end(finish)?, stats))
     }
+}
+
+/// The error of a reply without an end.
+pub fn unfinished() -> ApiError {
+    failure("the engine stopped before the reply ended")
 }
 
 fn failure(cause: &str) -> ApiError {

@@ -13,6 +13,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::admission::admit;
+use crate::anthropic;
 use crate::auth::authenticate;
 use crate::chat::chat_completions;
 use crate::completions::completions;
@@ -21,7 +22,7 @@ use crate::openapi::{Closed, ErrorBody, document};
 use crate::pricing::pricing;
 use crate::serve::Shared;
 use crate::tokenize::{detokenize, tokenize};
-use crate::{ApiError, Server, limits, metrics};
+use crate::{ApiError, Server, limits, metrics, responses};
 
 /// The models served.
 #[derive(Debug, Serialize, ToSchema)]
@@ -112,7 +113,8 @@ pub(crate) async fn openapi() -> Json<utoipa::openapi::OpenApi> {
 }
 
 /// Every route with its method, as hints name them.
-const ROUTES: &str = "POST /v1/chat/completions, POST /v1/completions, POST /tokenize, POST /detokenize, GET /v1/models, \
+const ROUTES: &str = "POST /v1/chat/completions, POST /v1/completions, POST /v1/responses, GET and DELETE \
+                      /v1/responses/{id}, POST /v1/messages, POST /v1/messages/count_tokens, POST /tokenize, POST /detokenize, GET /v1/models, \
                       GET /v1/pricing, GET /metrics, GET /openapi.json and GET /health";
 
 async fn unknown(request: Request) -> ApiError {
@@ -132,7 +134,11 @@ pub fn router(server: Arc<Server>) -> Router {
     Router::new()
         .route("/v1/chat/completions", post(chat_completions))
         .route("/v1/completions", post(completions))
+        .route("/v1/responses", post(responses::create))
+        .route("/v1/messages", post(anthropic::messages))
         .route_layer(from_fn_with_state(server.clone(), admit))
+        .route("/v1/responses/{id}", get(responses::retrieve).delete(responses::delete))
+        .route("/v1/messages/count_tokens", post(anthropic::count_tokens))
         .route("/tokenize", post(tokenize))
         .route("/detokenize", post(detokenize))
         .route("/v1/models", get(models))
@@ -146,6 +152,7 @@ pub fn router(server: Arc<Server>) -> Router {
         .layer(DefaultBodyLimit::max(limits::BODY))
         .layer(from_fn(patience))
         .layer(from_fn(limits::head))
+        .layer(from_fn(anthropic::shape))
         .layer(from_fn_with_state(server.clone(), metrics::count))
         .with_state(server)
 }

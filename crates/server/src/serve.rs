@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::metrics::Metrics;
 use crate::pricing::Costs;
+use crate::responses::Store;
 use crate::router::router;
 use crate::{ApiError, ApiKeys, Defaults, Dialect, connections};
 
@@ -58,6 +59,8 @@ pub struct Server {
     pub(crate) stalled: watch::Sender<Option<Duration>>,
     pub(crate) costs: Costs,
     pub(crate) metrics: Metrics,
+    /// Replies that later requests may refer to.
+    pub(crate) responses: Store,
     pub(crate) created: u64,
     drain: Duration,
     stall: Option<Duration>,
@@ -77,11 +80,11 @@ fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
 
-/// A reply's id and creation time.
-pub(crate) fn stamp(kind: &str) -> (String, u64) {
+/// A reply's id, which begins with `prefix`, and its creation time.
+pub(crate) fn stamp(prefix: &str) -> (String, u64) {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let created = seconds();
-    (format!("{kind}-{created:x}{:06x}", NEXT.fetch_add(1, Ordering::Relaxed)), created)
+    (format!("{prefix}{created:x}{:06x}", NEXT.fetch_add(1, Ordering::Relaxed)), created)
 }
 
 impl Server {
@@ -100,6 +103,7 @@ impl Server {
             stalled: watch::Sender::new(None),
             costs: options.costs,
             metrics: options.metrics,
+            responses: Store::default(),
             created: seconds(),
             drain: options.drain,
             stall: options.stall,

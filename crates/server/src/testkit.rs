@@ -1,6 +1,7 @@
 //! A server over a fake engine: every route without a model.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
@@ -12,7 +13,10 @@ use tokenfare_lanes::{Channel, Drafts, Grammar, GrammarError, Lanes, LanesConfig
 use tokio::runtime::{Builder, Runtime};
 use tower::ServiceExt;
 
-use crate::openapi::{ChatChunk, ChatReply, CompletionChunk, CompletionReply};
+use crate::openapi::{
+    ChatChunk, ChatReply, CompletionChunk, CompletionReply, MessageEvent, MessageReply, ResponseEvent,
+    ResponseReply,
+};
 use crate::{
     Answer, ApiKeys, Calls, Chat, Costs, Defaults, Dialect, DialectError, Form, Guide, Metrics, Prompt,
     ReplyText, Server, ServerOptions, router,
@@ -151,6 +155,22 @@ pub fn fake(slots: usize, adjust: impl FnOnce(&mut ServerOptions, &mut LanesConf
     Fake { server, lanes, probe }
 }
 
+/// Names of fields that handlers of this process have looked for.
+static READ: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Notes that a handler looks for a field.
+pub(crate) fn note_read(name: &str) {
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if !read.contains(name) {
+        read.insert(name.to_owned());
+    }
+}
+
+/// Takes the names that were looked for since the last call, those of nested objects included.
+pub fn take_read() -> BTreeSet<String> {
+    std::mem::take(&mut READ.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
 /// What a generating route answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
@@ -162,6 +182,14 @@ pub enum Shape {
     Completion,
     /// An event of a completion's stream.
     CompletionEvent,
+    /// A response.
+    Response,
+    /// An event of a response's stream.
+    ResponseEvent,
+    /// A message.
+    Message,
+    /// An event of a message's stream.
+    MessageEvent,
 }
 
 impl Shape {
@@ -175,6 +203,10 @@ impl Shape {
             Self::ChatEvent => read::<ChatChunk>(answer),
             Self::Completion => read::<CompletionReply>(answer),
             Self::CompletionEvent => read::<CompletionChunk>(answer),
+            Self::Response => read::<ResponseReply>(answer),
+            Self::ResponseEvent => read::<ResponseEvent>(answer),
+            Self::Message => read::<MessageReply>(answer),
+            Self::MessageEvent => read::<MessageEvent>(answer),
         }
     }
 }
@@ -184,7 +216,15 @@ fn read<T: DeserializeOwned>(answer: &Value) -> Result<(), serde_json::Error> {
 }
 
 /// Routes that read a body, by the digit that names them.
-const ROUTES: [&str; 4] = ["/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize"];
+const ROUTES: [&str; 7] = [
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/tokenize",
+    "/detokenize",
+    "/v1/responses",
+    "/v1/messages",
+    "/v1/messages/count_tokens",
+];
 
 /// Sends bodies of any bytes to one server, for fuzzing.
 pub struct Bodies {
@@ -214,7 +254,8 @@ impl Bodies {
     /// If the answer is a failure of the server, or a refusal that names no field.
     pub fn ask(&self, input: &[u8]) -> StatusCode {
         let (digit, body) = input.split_first().unwrap_or((&b'0', input));
-        let route = ROUTES[usize::from(*digit) % ROUTES.len()];
+        // A digit keeps its route when routes are added.
+        let route = ROUTES[usize::from(digit.wrapping_sub(b'0')) % ROUTES.len()];
         let request = Request::post(route).body(Body::from(body.to_vec())).expect("a request");
         let (status, text) = self.runtime.block_on(async {
             let response = router(self.fake.server.clone()).oneshot(request).await;
@@ -228,9 +269,15 @@ impl Bodies {
             // A body may ask for more choices than may wait.
             StatusCode::SERVICE_UNAVAILABLE => assert!(text.contains("the queue of"), "{text}"),
             StatusCode::BAD_REQUEST => {
-                let error: Value = serde_json::from_str(&text).expect("an error in JSON");
-                let (param, message) = (error["error"]["param"].as_str(), error["error"]["message"].as_str());
-                let named = param.zip(message).is_some_and(|(p, m)| !p.is_empty() && m.starts_with(p));
+                let answer: Value = serde_json::from_str(&text).expect("an error in JSON");
+                let error = &answer["error"];
+                let message = error["message"].as_str().unwrap_or_default();
+                // Anthropic's shape has no place for the field beside the message.
+                let field = match answer["type"].as_str() {
+                    Some("error") => message.split(':').next(),
+                    _ => error["param"].as_str(),
+                };
+                let named = field.is_some_and(|f| !f.is_empty() && message.starts_with(&format!("{f}:")));
                 assert!(named, "{route}: {text}");
             }
             other => panic!("{route}: {other}: {text}"),

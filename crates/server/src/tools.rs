@@ -103,7 +103,7 @@ impl Tools {
             other => return Err(ApiError::field("tool_choice", format!("{expected}, found {other}"))),
         };
         if choice == ToolChoice::Required && self.list.is_empty() {
-            return Err(ApiError::field("tool_choice", "expected tools beside \"required\", found none"));
+            return Err(ApiError::field("tool_choice", "expected tools to call, found none"));
         }
         Ok(choice)
     }
@@ -189,7 +189,7 @@ mod tests {
     #[case(json!({"tools": [1]}), "tools[0]: expected an object, found a number")]
     #[case(json!({"tools": [{"type": "web_search"}]}), "tools[0].type: expected \"function\", found \"web_search\"")]
     #[case(json!({"tools": [{"function": {"name": "f", "parameters": []}}]}), "tools[0].function.parameters: expected a JSON schema of an object, found an array")]
-    #[case(json!({"tool_choice": "required"}), "tool_choice: expected tools beside \"required\", found none")]
+    #[case(json!({"tool_choice": "required"}), "tool_choice: expected tools to call, found none")]
     #[case(json!({"tools": two(), "tool_choice": {"type": "function", "function": {"name": "h"}}}), "tool_choice.function.name: expected the name of one of the tools, found \"h\"")]
     #[case(json!({"parallel_tool_calls": 1}), "parallel_tool_calls: expected true or false, found a number")]
     fn a_malformed_field_is_named(#[case] body: Value, #[case] message: &str) {

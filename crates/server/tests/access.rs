@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::http::Request;
 use rstest::rstest;
 use serde_json::json;
-use support::{CHAT, PLAIN, get, post, send};
+use support::{CHAT, PLAIN, RESPONSES, get, post, send};
 use tokenfare_server::testkit::{Fake, fake};
 use tokenfare_server::{ApiKeys, router};
 use tower::ServiceExt;
@@ -23,6 +23,7 @@ fn guarded() -> Fake {
 #[case("GET", "/openapi.json")]
 #[case("POST", CHAT)]
 #[case("POST", PLAIN)]
+#[case("POST", RESPONSES)]
 #[case("POST", "/tokenize")]
 #[case("POST", "/detokenize")]
 #[case("GET", "/nowhere")]
@@ -77,10 +78,10 @@ async fn every_documented_route_refuses_other_methods() {
     let fake = fake(1, |_, _| {});
     let document = get(&fake.server, "/openapi.json").await.json();
     for (path, item) in document["paths"].as_object().unwrap() {
-        let answer = send(&fake.server, "DELETE", path, &[], Vec::new()).await;
+        let answer = send(&fake.server, "PATCH", path, &[], Vec::new()).await;
         let allowed = answer.headers["allow"].to_str().unwrap().to_lowercase();
         let (status, _, _, message) = answer.error();
-        assert_eq!((status, message), (405, format!("{path} does not accept DELETE")));
+        assert_eq!((status, message), (405, format!("{path} does not accept PATCH")));
         for method in item.as_object().unwrap().keys() {
             assert!(allowed.split(',').any(|m| m == method), "{path}: {method} in {allowed}");
         }

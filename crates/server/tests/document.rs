@@ -5,7 +5,7 @@ mod support;
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use support::{CHAT, PLAIN, get, post};
+use support::{CHAT, MESSAGES, PLAIN, RESPONSES, get, post};
 use tokenfare_server::testkit::{CALL, Shape, fake};
 
 fn references(value: &Value, found: &mut Vec<String>) {
@@ -25,11 +25,15 @@ async fn every_route_tells_its_answers_and_every_reference_leads_somewhere() {
     let statuses = |path: &str, method: &str| -> Vec<String> {
         document["paths"][path][method]["responses"].as_object().unwrap().keys().cloned().collect()
     };
-    for path in [CHAT, PLAIN] {
+    for path in [CHAT, PLAIN, RESPONSES, MESSAGES] {
         let all = ["200", "400", "401", "405", "408", "413", "431", "500", "503"];
         assert_eq!(statuses(path, "post"), all, "{path}");
     }
     assert_eq!(statuses("/tokenize", "post"), ["200", "400", "401", "405", "408", "413", "431", "500"]);
+    let counting = statuses("/v1/messages/count_tokens", "post");
+    assert_eq!(counting, ["200", "400", "401", "405", "408", "413", "431", "500"]);
+    assert_eq!(statuses("/v1/responses/{id}", "get"), ["200", "400", "401", "404", "405", "431"]);
+    assert_eq!(statuses("/v1/responses/{id}", "delete"), ["200", "401", "404", "405", "431"]);
     assert_eq!(statuses("/health", "get"), ["200", "405", "431", "503"]);
     for path in ["/v1/models", "/v1/pricing", "/openapi.json"] {
         assert_eq!(statuses(path, "get"), ["200", "401", "405", "431"], "{path}");

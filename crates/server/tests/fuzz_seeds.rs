@@ -35,9 +35,14 @@ fn bodies_are_answered_or_refused_by_field() {
             "chat_stream",
             "chat_tools",
             "detokenize",
+            "messages",
+            "messages_blocks",
+            "messages_count",
             "plain",
             "plain_guided",
             "plain_ids",
+            "responses",
+            "responses_items",
             "tokenize",
             "tokenize_chat"
         ]

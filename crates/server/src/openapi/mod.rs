@@ -1,10 +1,16 @@
 //! GET /openapi.json: the document, made from the handlers and these types of what they read and write.
 
+mod messages;
 mod replies;
 mod requests;
+mod responses;
 
+pub(crate) use messages::{
+    CountRequest, MessageEvent, MessageReply, MessageRequest, MessagesBusy, MessagesRefused,
+};
 pub(crate) use replies::{ChatChunk, ChatReply, CompletionChunk, CompletionReply};
 pub(crate) use requests::{ChatRequest, CompletionRequest, DetokenizeRequest, TokenizeRequest};
+pub(crate) use responses::{ResponseEvent, ResponseReply, ResponseRequest};
 
 use serde::Serialize;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -102,6 +108,11 @@ impl Modify for Keys {
     paths(
         crate::chat::chat_completions,
         crate::completions::completions,
+        crate::responses::create,
+        crate::responses::retrieve,
+        crate::responses::delete,
+        crate::anthropic::messages,
+        crate::anthropic::count_tokens,
         crate::tokenize::tokenize,
         crate::tokenize::detokenize,
         crate::router::models,
@@ -110,7 +121,7 @@ impl Modify for Keys {
         crate::pricing::pricing,
         crate::metrics::metrics
     ),
-    components(schemas(ErrorBody, ChatChunk, CompletionChunk)),
+    components(schemas(ErrorBody, messages::MessagesError, ChatChunk, CompletionChunk, ResponseEvent, MessageEvent)),
     security(("bearer" = []), ("x-api-key" = [])),
     modifiers(&Keys)
 )]

@@ -55,7 +55,7 @@ struct Usage {
 /// The first choice's hash and how it was decoded. A rate without a base is null.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Receipt {
+pub(crate) struct Receipt {
     /// SHA-256 of the decimal token ids joined by commas, in hex.
     token_sha256: String,
     /// Its first 12 digits.

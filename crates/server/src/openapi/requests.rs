@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// How tokens are drawn and when a reply ends. What is left out has the server's default.
+/// How tokens are drawn, in every protocol. What is left out has the server's default.
 #[derive(Deserialize, ToSchema)]
-struct Parameters {
+pub(super) struct Sampling {
     /// 0 is greedy.
     #[schema(minimum = 0, maximum = 100)]
     temperature: Option<f64>,
@@ -25,24 +25,12 @@ struct Parameters {
     seed: Option<i64>,
     /// Bias by token id, from -10000 to 10000.
     logit_bias: Option<BTreeMap<String, f64>>,
-    /// Most tokens of a reply.
-    #[schema(minimum = 0)]
-    max_tokens: Option<i32>,
-    /// The same, and wins.
-    #[schema(minimum = 0)]
-    max_completion_tokens: Option<i32>,
-    /// Strings that end the reply, at most 16.
-    stop: Option<Stop>,
     /// Tokens that end the reply.
     stop_token_ids: Option<Vec<u32>>,
     /// Whether end tokens end nothing.
     ignore_eos: Option<bool>,
-    /// Replies to one prompt.
-    #[schema(minimum = 1, maximum = 16)]
-    n: Option<u32>,
-    /// Whether the reply is streamed as server-sent events; the last is `[DONE]`.
+    /// Whether the reply is streamed as server-sent events.
     stream: Option<bool>,
-    stream_options: Option<StreamOptions>,
     /// False verifies no drafts: one token a round, the same tokens.
     draft: Option<bool>,
     /// Above 0 waits until nothing else does.
@@ -50,8 +38,6 @@ struct Parameters {
     /// Most tokens of the reasoning.
     #[schema(minimum = 0)]
     thinking_budget: Option<i32>,
-    /// Whether the reply shows its token ids.
-    return_token_ids: Option<bool>,
     /// Only 0.
     frequency_penalty: Option<f64>,
     /// Only 0.
@@ -62,9 +48,49 @@ struct Parameters {
     min_tokens: Option<i32>,
 }
 
+/// What chat completions have beside protocols that have their own words for the rest.
+#[derive(Deserialize, ToSchema)]
+pub(super) struct Extensions {
+    #[serde(flatten)]
+    sampling: Sampling,
+    #[serde(flatten)]
+    answer: GuidedAnswer,
+    chat_template_kwargs: Option<TemplateOptions>,
+    /// Only 1.
+    #[schema(minimum = 1, maximum = 1)]
+    n: Option<u32>,
+    /// Only false.
+    logprobs: Option<bool>,
+    /// Only 0.
+    #[schema(minimum = 0, maximum = 0)]
+    top_logprobs: Option<u8>,
+}
+
+/// How tokens are drawn and when a reply ends.
+#[derive(Deserialize, ToSchema)]
+struct Parameters {
+    #[serde(flatten)]
+    sampling: Sampling,
+    /// Most tokens of a reply.
+    #[schema(minimum = 0)]
+    max_tokens: Option<i32>,
+    /// The same, and wins.
+    #[schema(minimum = 0)]
+    max_completion_tokens: Option<i32>,
+    /// Strings that end the reply, at most 16.
+    stop: Option<Stop>,
+    /// Replies to one prompt.
+    #[schema(minimum = 1, maximum = 16)]
+    n: Option<u32>,
+    /// A stream's last event is `[DONE]`.
+    stream_options: Option<StreamOptions>,
+    /// Whether the reply shows its token ids.
+    return_token_ids: Option<bool>,
+}
+
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
-enum Stop {
+pub(super) enum Stop {
     One(String),
     Several(Vec<String>),
 }
@@ -119,6 +145,13 @@ struct StructuredOutputs {
 #[derive(Deserialize, ToSchema)]
 struct AnswerForm {
     response_format: Option<ResponseFormat>,
+    #[serde(flatten)]
+    guided: GuidedAnswer,
+}
+
+/// What the answer must be, in the words of other servers.
+#[derive(Deserialize, ToSchema)]
+struct GuidedAnswer {
     /// What the schema describes.
     guided_json: Option<Schema>,
     /// What the regular expression matches as a whole.
@@ -149,21 +182,21 @@ struct Tool {
 }
 
 #[derive(Deserialize, ToSchema)]
-struct NamedSpace {
+pub(super) struct NamedSpace {
     name: String,
     description: Option<String>,
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
-enum Namespace {
+pub(super) enum Namespace {
     Name(String),
     Named(NamedSpace),
 }
 
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-enum ToolChoiceWord {
+pub(super) enum ToolChoiceWord {
     /// As the model sees fit.
     Auto,
     /// No tool is called, and the model is told of none.
@@ -291,7 +324,7 @@ struct Conversation {
 
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
-enum Effort {
+pub(super) enum Effort {
     Level(String),
     Number(u8),
 }

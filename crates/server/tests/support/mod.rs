@@ -11,6 +11,8 @@ use tower::ServiceExt;
 
 pub const CHAT: &str = "/v1/chat/completions";
 pub const PLAIN: &str = "/v1/completions";
+pub const RESPONSES: &str = "/v1/responses";
+pub const MESSAGES: &str = "/v1/messages";
 
 /// An answer.
 pub struct Answer {
@@ -38,6 +40,25 @@ impl Answer {
         assert_eq!(data.pop(), Some("[DONE]"));
         data.into_iter().map(|d| serde_json::from_str(d).unwrap()).collect()
     }
+}
+
+/// The events of a stream that names each by its type.
+pub fn named(answer: &Answer) -> Vec<Value> {
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let blocks = answer.text.split("\n\n").filter(|block| !block.is_empty());
+    let event = |block: &str| {
+        let (name, data) = block.strip_prefix("event: ").unwrap().split_once("\ndata: ").unwrap();
+        let data: Value = serde_json::from_str(data).unwrap();
+        assert_eq!(data["type"], name, "{block}");
+        data
+    };
+    blocks.map(event).collect()
+}
+
+/// A body with more fields.
+pub fn with(mut body: Value, more: &Value) -> Value {
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    body
 }
 
 /// Sends a request with these headers.
