@@ -30,7 +30,7 @@ use request::{Purpose, read};
 #[utoipa::path(
     post,
     path = "/v1/messages",
-    request_body = MessageRequest,
+    request_body(content = MessageRequest, example = json!({"messages": [{"role": "user", "content": "What is a GPU?"}], "temperature": 0, "max_tokens": 16})),
     responses(
         (status = 200, description = "The reply", content((MessageReply = "application/json"), (MessageEvent = "text/event-stream"))),
         MessagesRefused,
@@ -66,7 +66,7 @@ pub(crate) struct Counted {
 #[utoipa::path(
     post,
     path = "/v1/messages/count_tokens",
-    request_body = CountRequest,
+    request_body(content = CountRequest, example = json!({"messages": [{"role": "user", "content": "What is a GPU?"}]})),
     responses((status = 200, body = Counted), MessagesRefused)
 )]
 pub(crate) async fn count_tokens(

@@ -176,6 +176,7 @@ pub(crate) struct CountRequest {
     /// Any name: one model is served.
     model: Option<String>,
     /// The last one is of the user.
+    #[schema(min_items = 1, max_items = 4096)]
     messages: Vec<InputMessage>,
     system: Option<TextBlocks>,
     tools: Option<Vec<MessagesTool>>,

@@ -43,7 +43,7 @@ impl Keeper {
 #[utoipa::path(
     post,
     path = "/v1/responses",
-    request_body = ResponseRequest,
+    request_body(content = ResponseRequest, example = json!({"input": "What is a GPU?", "temperature": 0, "max_output_tokens": 16})),
     responses(
         (status = 200, description = "The reply", content((ResponseReply = "application/json"), (ResponseEvent = "text/event-stream"))),
         Refused,
