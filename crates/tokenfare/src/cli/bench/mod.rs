@@ -1,7 +1,11 @@
 //! `tokenfare bench`: measurements, one subcommand each.
 
 mod acceptance;
+mod concurrent;
+mod openai;
+mod prompt;
 mod tables;
+mod target;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -15,6 +19,12 @@ pub struct BenchArgs {
 
 #[derive(Debug, Subcommand)]
 enum Bench {
+    /// Decode speed of a running server with several streams at once
+    Concurrent(concurrent::ConcurrentArgs),
+    /// Decode speed and time to the first token of plain OpenAI requests
+    Openai(openai::OpenaiArgs),
+    /// Speed of cold prompts, and whether repeated ones are reused
+    Prompt(prompt::PromptArgs),
     /// How often the drafter's drafts are kept, by position, domain and temperature
     Acceptance(acceptance::AcceptanceArgs),
 }
@@ -22,6 +32,9 @@ enum Bench {
 /// Runs the chosen measurement.
 pub fn bench(args: BenchArgs) -> Result<()> {
     match args.bench {
+        Bench::Concurrent(args) => concurrent::concurrent(&args),
+        Bench::Openai(args) => openai::openai(&args),
+        Bench::Prompt(args) => prompt::prompt(&args),
         Bench::Acceptance(args) => acceptance::acceptance(args),
     }
 }
