@@ -5,13 +5,20 @@
 //! cell by one pure [`verdict`]. What it saw becomes a receipt.
 
 pub mod client;
+pub mod compare;
 mod error;
+mod files;
 pub mod load;
+pub mod machine;
 pub mod nullserver;
+pub mod receipt;
 pub mod run;
 pub mod stats;
 pub mod stop;
+pub mod sweep;
 pub mod table;
+#[cfg(feature = "testkit")]
+pub mod testkit;
 pub mod verdict;
 
 pub use client::{Client, Reply};

@@ -87,4 +87,9 @@ impl Stop {
             std::thread::sleep(left.min(LOOK));
         }
     }
+
+    /// Names the group of the server to end, or none.
+    pub(crate) fn watch(&self, server: Option<Pid>) {
+        *self.server.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = server;
+    }
 }

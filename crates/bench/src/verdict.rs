@@ -121,16 +121,16 @@ impl Four {
     }
 }
 
-/// What the hashes of a cell's runs say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// What the hashes of a cell's runs say, from the best to the worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hashes {
     /// Every stream has one hash in all runs and repetitions.
     Equal,
-    /// Two runs differ: the comparison fails.
-    Unequal,
     /// A hash is missing, so that nothing is shown.
     Missing,
+    /// Two runs differ: the comparison fails.
+    Unequal,
 }
 
 impl std::fmt::Display for Hashes {

@@ -81,6 +81,8 @@ impl Rep {
 pub struct CellRun {
     /// The cell.
     pub cell: Cell,
+    /// The reply that warmed it up; only its hash counts.
+    pub warm_up: Option<Reply>,
     /// Repetitions that were made.
     pub reps: Vec<Rep>,
     /// Why it ended early.
@@ -206,7 +208,7 @@ impl CellPlan {
             streams: self.streams,
             temperature: self.temperature,
         };
-        let mut run = CellRun { cell, reps: Vec::new(), failure: None };
+        let mut run = CellRun { cell, warm_up: None, reps: Vec::new(), failure: None };
         let warm_up = Ask { tokens: WARM_UP, ..self.ask(0) }.request(load, model);
         let requests: Vec<_> = (0..self.streams).map(|i| self.ask(i).request(load, model)).collect();
         let rounds = std::iter::once(vec![warm_up]).chain(std::iter::repeat_n(requests, self.reps));
@@ -215,7 +217,7 @@ impl CellPlan {
             let replies = streams::together(client, &requests, self.stagger);
             let replies: Result<Vec<Reply>, _> = replies.into_iter().collect();
             match replies {
-                Ok(_) if number == 0 => {}
+                Ok(mut replies) if number == 0 => run.warm_up = replies.pop(),
                 Ok(replies) => run.reps.push(Rep { replies }),
                 Err(error) => {
                     stop.check()?;
@@ -251,7 +253,7 @@ mod tests {
 
     fn run(part: Part, reps: Vec<Rep>) -> CellRun {
         let cell = Cell { part, load: "code".into(), streams: 2, temperature: 0.0 };
-        CellRun { cell, reps, failure: None }
+        CellRun { cell, warm_up: None, reps, failure: None }
     }
 
     #[test]

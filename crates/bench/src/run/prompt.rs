@@ -116,8 +116,8 @@ impl Options {
 fn cell(length: usize, reply: Result<Reply, String>) -> CellRun {
     let cell = Cell { part: Part::Prompt, load: length.to_string(), streams: 1, temperature: 0.0 };
     match reply {
-        Ok(reply) => CellRun { cell, reps: vec![Rep { replies: vec![reply] }], failure: None },
-        Err(problem) => CellRun { cell, reps: Vec::new(), failure: Some(problem) },
+        Ok(reply) => CellRun { cell, warm_up: None, reps: vec![Rep { replies: vec![reply] }], failure: None },
+        Err(problem) => CellRun { cell, warm_up: None, reps: Vec::new(), failure: Some(problem) },
     }
 }
 

@@ -1,9 +1,12 @@
 //! `tokenfare bench`: measurements, one subcommand each.
 
 mod acceptance;
+mod compare;
 mod concurrent;
 mod openai;
 mod prompt;
+mod receipt;
+mod sweep;
 mod tables;
 mod target;
 
@@ -25,6 +28,12 @@ enum Bench {
     Openai(openai::OpenaiArgs),
     /// Speed of cold prompts, and whether repeated ones are reused
     Prompt(prompt::PromptArgs),
+    /// Fixed draft depths against the depth rule, on servers that are started for it
+    Sweep(sweep::SweepArgs),
+    /// Compare two servers cell by cell, alternated, and write a receipt
+    Compare(Box<compare::CompareArgs>),
+    /// What can be done with a receipt
+    Receipt(receipt::ReceiptArgs),
     /// How often the drafter's drafts are kept, by position, domain and temperature
     Acceptance(acceptance::AcceptanceArgs),
 }
@@ -35,6 +44,9 @@ pub fn bench(args: BenchArgs) -> Result<()> {
         Bench::Concurrent(args) => concurrent::concurrent(&args),
         Bench::Openai(args) => openai::openai(&args),
         Bench::Prompt(args) => prompt::prompt(&args),
+        Bench::Sweep(args) => sweep::sweep(&args),
+        Bench::Compare(args) => compare::compare(&args),
+        Bench::Receipt(args) => receipt::receipt(&args),
         Bench::Acceptance(args) => acceptance::acceptance(args),
     }
 }
