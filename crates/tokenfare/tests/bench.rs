@@ -5,7 +5,11 @@ mod support;
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use support::{mini, repository, tokenfare};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use support::server::Server;
+use support::{mini, repository, tiny, tokenfare};
 
 /// Four held-out prompts, one of each domain, as a file in `folder`.
 fn prompts(folder: &tempfile::TempDir) -> String {
@@ -71,4 +75,132 @@ fn acceptance_refuses_what_it_cannot_measure(#[case] flags: &[&str], #[case] wor
     let line = String::from_utf8(said.stderr).unwrap();
     assert_eq!((said.status.code(), line.lines().count()), (Some(1), 1), "{line}");
     assert!(line.starts_with(&format!("tokenfare: {words}")), "{line}");
+}
+
+/// A measurement of a running server: what it printed, and its JSON.
+fn measured(args: &[&str], server: &Server, status: i32) -> (String, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("out.json");
+    let mut command = tokenfare();
+    command.args(["bench", args[0], &server.url()]).args(&args[1..]).arg("--output").arg(&output);
+    let said = command.output().unwrap();
+    assert_eq!(said.status.code(), Some(status), "{}", String::from_utf8_lossy(&said.stderr));
+    let report = serde_json::from_slice(&std::fs::read(&output).unwrap()).unwrap();
+    (String::from_utf8(said.stdout).unwrap(), report)
+}
+
+#[test]
+fn a_running_server_is_measured_and_its_replies_are_exact() {
+    let server = Server::start(&[&tiny(), "--parallel", "2"], &[]);
+    let cells = ["--levels", "1,2", "--tokens", "12", "--reps", "2", "--stagger-ms", "1"];
+    let (text, report) = measured(&[&["concurrent", "--alone", "--serial"], &cells[..]].concat(), &server, 0);
+    for words in
+        ["alone: 24 equal, 0 unequal, 0 failed", "serial: 24 equal, 0 unequal, 0 failed", "client: at most "]
+    {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    let replies = |cell: &Value| cell["reps"][1]["replies"].as_array().unwrap().clone();
+    let cells = report["cells"].as_array().unwrap();
+    assert_eq!(cells.iter().map(|cell| replies(cell).len()).sum::<usize>(), 2 * 2 * (1 + 2));
+    for reply in cells.iter().flat_map(replies) {
+        assert_eq!((&reply["tokens"], &reply["finish_reason"]), (&json!(12), &json!("length")));
+        assert_eq!(reply["token_sha256"].as_str().unwrap().len(), 64);
+    }
+
+    let (text, _) = measured(&["openai", "--tokens", "12", "--reps", "2"], &server, 0);
+    assert!(text.contains("fibonacci-raw") && !text.contains("UNEQUAL"), "{text}");
+    let prompts = ["prompt", "--require-cold", "--require-reuse", "--context", "600"];
+    let (text, report) = measured(&prompts, &server, 0);
+    assert!(text.contains("not measured: a prompt of 2000 tokens: the context is shorter"), "{text}");
+    assert_eq!(report["broken"], json!([]));
+    let cached = |runs: &str| -> Vec<u64> {
+        let runs = report[runs].as_array().unwrap().iter();
+        runs.map(|run| run["reps"][0]["replies"][0]["cached_tokens"].as_u64().unwrap()).collect()
+    };
+    assert_eq!((cached("cold"), cached("repeated")), (vec![0, 0], vec![511, 591]));
+}
+
+fn tiny_server() -> String {
+    format!("{} serve {} --parallel 2", env!("CARGO_BIN_EXE_tokenfare"), tiny())
+}
+
+/// A comparison of a server with one of the tiny checkpoint.
+fn comparison(base: &str, receipt: &Path) -> Command {
+    let mut command = tokenfare();
+    command.args([
+        "bench",
+        "compare",
+        "--base",
+        base,
+        "--this",
+        &tiny_server(),
+        "--env-this",
+        "TF_DSV41_CALIB=measure",
+    ]);
+    command.args(["--levels", "1,2", "--tokens", "8", "--reps", "1", "--temperatures", "0", "--settle", "0"]);
+    command.args(["--openai-tokens", "8", "--openai-temperatures", "0", "--receipt"]).arg(receipt);
+    command
+}
+
+#[test]
+fn two_settings_of_one_binary_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let receipt = folder.path().join("receipt");
+    let said = comparison(&tiny_server(), &receipt)
+        .args(["--parts", "concurrent,openai,no-drafts"])
+        .output()
+        .unwrap();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let text = String::from_utf8(said.stdout).unwrap();
+    assert!(text.contains("Every reply has the same tokens in all runs.\n"), "{text}");
+    let page = std::fs::read_to_string(receipt.join("README.md")).unwrap();
+    for words in [
+        "`TF_DSV41_CALIB=measure`",
+        "info(dsv41): dsv41 calibration (tokenfare)",
+        "10 of 10",
+        "- prompt: not asked",
+    ] {
+        assert!(page.contains(words), "{words} in {page}");
+    }
+    assert!(!page.contains("**Partial"), "{page}");
+    let check = tokenfare().args(["bench", "receipt", "check"]).arg(folder.path()).output().unwrap();
+    assert_eq!(check.status.code(), Some(1));
+}
+
+#[test]
+fn an_interrupt_ends_the_servers_and_leaves_a_part_of_the_receipt() {
+    let folder = tempfile::tempdir().unwrap();
+    let receipt = folder.path().join("receipt");
+    // A base that never answers, and says which process it is.
+    let pid = folder.path().join("pid");
+    let script = format!("sh -c 'echo $$ > {}; exec sleep 600'", pid.display());
+    let mut command = comparison(&script, &receipt);
+    command.args(["--start-timeout", "600"]).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.args(["--parts", "openai"]);
+    let mut child = command.spawn().unwrap();
+    let server = loop {
+        match std::fs::read_to_string(&pid) {
+            Ok(text) if text.ends_with('\n') => break text.trim().to_owned(),
+            _ => std::thread::sleep(std::time::Duration::from_millis(5)),
+        }
+    };
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let lines: Vec<String> =
+        BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap).collect();
+    assert_eq!(lines, ["tokenfare: stopped: the receipt is a part"]);
+    assert!(!Path::new(&format!("/proc/{server}")).exists());
+    let page = std::fs::read_to_string(receipt.join("README.md")).unwrap();
+    assert!(page.contains("**Partial: stopped by the user.**"), "{page}");
+    assert!(page.contains("- openai x1 T0, after 0 runs: stopped by the user"), "{page}");
+}
+
+#[rstest]
+#[case(&["concurrent", "localhost:1"], "localhost:1: expected an address that starts with http:// or https://")]
+#[case(&["openai", "http://localhost:1", "--temperatures", "-1"], "--temperatures -1: expected numbers from 0 to 100")]
+#[case(&["compare", "--base", "'", "--this", "x", "--receipt", "r"], "--base \"'\": expected a command with closed quotes")]
+#[case(&["compare", "--base", "x", "--this", "x", "--receipt", "r", "--env-this", "X"], "--env-this X: expected KEY=VALUE")]
+#[case(&["sweep", "--server", "x", "--settle", "-1"], "--settle -1: expected seconds from 0")]
+fn what_cannot_be_measured_is_refused(#[case] args: &[&str], #[case] message: &str) {
+    assert_eq!(support::refusal(tokenfare().arg("bench").args(args)), message);
 }

@@ -75,6 +75,7 @@ fn counts(receipt: &Receipt, outcomes: &[CellOutcome]) -> String {
         let mean = (ratios.iter().map(|r| r.ln()).sum::<f64>() / ratios.len() as f64).exp();
         text += &format!("Speed of this over base, geometric mean of all cells: {mean:.3}.\n");
     }
+    text += &decisive(outcomes);
     let again: Vec<&CellOutcome> = outcomes.iter().filter(|o| o.rerun.is_some()).collect();
     if !again.is_empty() {
         let slower = |four: &Option<Four>| four.is_some_and(|f| f.verdict() == Verdict::Slower);
@@ -90,6 +91,17 @@ fn counts(receipt: &Receipt, outcomes: &[CellOutcome]) -> String {
         Hashes::Missing => "Hashes are missing, so that equal replies are not shown.\n",
     };
     text
+}
+
+/// The cells that a change of a default rests on: one stream, the most streams, prompts.
+fn decisive(outcomes: &[CellOutcome]) -> String {
+    let most = outcomes.iter().map(|o| o.cell.streams).max().unwrap_or(1);
+    let of: Vec<&CellOutcome> = outcomes.iter().filter(|o| [1, most].contains(&o.cell.streams)).collect();
+    let slower = of.iter().filter(|o| o.four.verdict() == Verdict::Slower).count();
+    format!(
+        "Cells at 1 stream and at {most}, which a change of a default rests on: {slower} of {} slower.\n",
+        of.len()
+    )
 }
 
 fn facts(receipt: &Receipt) -> String {

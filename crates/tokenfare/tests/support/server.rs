@@ -75,6 +75,11 @@ impl Server {
         self.child.id()
     }
 
+    /// Its address as a URL.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     /// What the start wrote to standard error, the line with the address last.
     pub fn startup(&self) -> &[String] {
         &self.startup

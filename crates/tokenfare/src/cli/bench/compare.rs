@@ -73,10 +73,16 @@ pub struct CompareArgs {
     #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u32).range(2..))]
     openai_tokens: u32,
     /// Temperatures of openai cells
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,0")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        allow_negative_numbers = true,
+        default_value = "1,0"
+    )]
     openai_temperatures: Vec<f64>,
     /// Seconds of rest before each server's start
-    #[arg(long, value_name = "S", default_value = "60")]
+    #[arg(long, value_name = "S", default_value = "60", allow_negative_numbers = true)]
     settle: f64,
     /// Before each series, ask for this many tokens a second of base without drafts, one greedy stream
     #[arg(long, value_name = "TOKENS")]

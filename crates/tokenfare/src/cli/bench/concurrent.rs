@@ -25,7 +25,13 @@ pub struct CellArgs {
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     reps: u16,
     /// Temperatures, each measured apart; 0 is greedy
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0,1")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        allow_negative_numbers = true,
+        default_value = "0,1"
+    )]
     temperatures: Vec<f64>,
     /// JSON lines of {"name", "kind": "completion" or "chat", "text"} in place of the built-in loads
     #[arg(long, value_name = "FILE")]

@@ -21,7 +21,13 @@ pub struct OpenaiArgs {
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     reps: u16,
     /// Temperatures, each measured apart; 0 is greedy
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,0")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        allow_negative_numbers = true,
+        default_value = "1,0"
+    )]
     temperatures: Vec<f64>,
     /// JSON lines of {"name", "kind": "completion" or "chat", "text"} in place of the built-in loads
     #[arg(long, value_name = "FILE")]

@@ -30,7 +30,7 @@ pub struct SweepArgs {
     #[command(flatten)]
     cells: CellArgs,
     /// Seconds of rest before each server's start
-    #[arg(long, value_name = "S", default_value = "60")]
+    #[arg(long, value_name = "S", default_value = "60", allow_negative_numbers = true)]
     settle: f64,
     /// Longest wait for a server to answer, in seconds
     #[arg(long, value_name = "S", default_value = "600", value_parser = clap::value_parser!(u64).range(1..))]
