@@ -7,7 +7,6 @@
 pub mod client;
 pub mod compare;
 mod error;
-mod files;
 pub mod load;
 pub mod machine;
 pub mod nullserver;

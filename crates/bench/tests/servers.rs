@@ -15,7 +15,7 @@ use tokenfare_bench::run::prompt::{self, Require};
 use tokenfare_bench::run::{Part, Reference, concurrent, openai};
 use tokenfare_bench::stop::Stop;
 use tokenfare_bench::sweep;
-use tokenfare_bench::testkit::{Pace, SimulatedServer};
+use tokenfare_bench::testkit::{Pace, SimulatedRuns, SimulatedServer};
 use tokenfare_bench::verdict::{Hashes, Verdict};
 use tokenfare_bench::{BenchError, Client};
 
@@ -70,13 +70,11 @@ fn run(plan: &Plan, base: &str, this: &str) -> Comparison {
 #[test]
 fn every_part_runs_on_fresh_servers() {
     let plan = plan(&[Part::Concurrent, Part::Openai, Part::NoDrafts, Part::Prompt]);
-    let comparison = run(&plan, "", "--added 1.0");
+    let comparison = run(&plan, "", "--added 0.5");
     assert!(comparison.is_whole(), "{:?}", comparison.series.iter().map(|s| &s.not_run).collect::<Vec<_>>());
     let outcomes = comparison.outcomes();
-    let decode: Vec<Verdict> =
-        outcomes.iter().filter(|o| o.cell.part != Part::Prompt).map(|o| o.four.verdict()).collect();
-    // Rounds of twice the time: no noise of a machine hides that.
-    assert_eq!(decode, [Verdict::Slower; 4 + 2 + 4]);
+    let timed = outcomes.iter().filter(|o| o.four.mean_ratio().is_some());
+    assert_eq!((timed.count(), outcomes.len()), (4 + 2 + 4 + 3, 4 + 2 + 4 + 3));
     assert_eq!(comparison.exactness(), Hashes::Equal);
     let prompts: Vec<&str> =
         outcomes.iter().filter(|o| o.cell.part == Part::Prompt).map(|o| o.cell.load.as_str()).collect();
@@ -176,20 +174,17 @@ fn receipt_of(comparison: Comparison, arms: [&ArmCommand; 2]) -> Receipt {
     }
 }
 
-fn read(folder: &Path, name: &str) -> String {
-    std::fs::read_to_string(folder.join(name)).unwrap()
-}
-
 #[test]
 fn a_receipt_tells_everything_and_names_no_place() {
     let plan = plan(&[Part::Openai, Part::NoDrafts]);
-    let (base, this) = (command(""), command("--added 1.0"));
-    let mut driver = servers(&plan, base.clone(), this.clone(), LONG);
+    let mut driver = SimulatedRuns::new(&plan, 1);
+    driver.added = 0.03;
     let comparison = compare(&plan, &mut driver, |_| Ok(())).unwrap();
+    let (base, this) = (command(""), command("--added 0.03"));
     let receipt = receipt_of(comparison, [&base, &this]);
-    let folder = tempfile::tempdir().unwrap();
-    receipt::write(&receipt, folder.path()).unwrap();
-    let page = read(folder.path(), "README.md");
+    let files = receipt::files(&receipt).unwrap();
+    let text = |name: &str| files.iter().find(|file| file.0 == name).unwrap().1.as_str();
+    let page = text("README.md");
     for words in [
         "**Partial: stopped by the user.**",
         "6 cells: 6 slower.",
@@ -198,20 +193,22 @@ fn a_receipt_tells_everything_and_names_no_place() {
         "| this 1 / base 1 | this 2 / base 2 | mean over mean | verdict",
         "Once more, because a cell of the series was slower; replaces nothing:",
         "over all runs, discarded and rerun ones included: 6 of 6",
-        "simulated server at <url>",
+        "base serves at <url>",
         "discarded by plan",
         "- prompt: not asked for by --parts",
         "not recorded",
     ] {
         assert!(page.contains(words), "{words} in {page}");
     }
-    let files = ["README.md", "raw.json", "server.log", "ends.json", "command.txt", "binaries.sha256"];
-    for name in files.into_iter().chain(["speed-openai.svg", "speed-no-drafts.svg", "costs.svg"]) {
-        let text = read(folder.path(), name);
-        let place = Path::new(SIMULATED).parent().unwrap().display().to_string();
-        assert!(!text.is_empty() && !text.contains(&place) && !text.contains("127.0.0.1"), "{name}: {text}");
+    let names: Vec<&str> = files.iter().map(|file| file.0.as_str()).collect();
+    let texts = ["raw.json", "README.md", "server.log", "ends.json", "command.txt", "binaries.sha256"];
+    let plots = ["speed-openai.svg", "speed-no-drafts.svg", "costs.svg"];
+    assert_eq!(names, [&texts[..], &plots].concat());
+    let place = Path::new(SIMULATED).parent().unwrap().display().to_string();
+    for (name, text) in &files {
+        assert!(!text.is_empty() && !text.contains(&*place) && !text.contains("127.0.0.1"), "{name}: {text}");
     }
-    let raw: Receipt = serde_json::from_str(&read(folder.path(), "raw.json")).unwrap();
+    let raw: Receipt = serde_json::from_str(text("raw.json")).unwrap();
     assert_eq!(raw.comparison.outcomes().len(), 6);
     assert_eq!(raw.comparison.exactness(), Hashes::Equal);
 }

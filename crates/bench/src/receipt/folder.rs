@@ -1,40 +1,34 @@
-//! A receipt's folder.
-
-use std::path::Path;
+//! The files of a receipt's folder.
 
 use serde_json::{Value, json};
 
 use super::svg::{Group, Line, bars, lines};
 use super::{Receipt, Scrub, markdown};
+use crate::BenchError;
 use crate::compare::{Arm, Run};
 use crate::run::Part;
 use crate::verdict::{Four, Measured};
-use crate::{BenchError, files};
 
-/// Writes every file of the receipt into `folder`, each whole or not at all. Names of persons, machines and folders are
-/// taken out of all of them.
+/// Every file of the receipt, by name. Names of persons, machines and folders are taken out of all of them.
 ///
 /// # Errors
-/// The system's; a plot that cannot be drawn.
-pub fn write(receipt: &Receipt, folder: &Path) -> Result<(), BenchError> {
+/// A plot that cannot be drawn.
+pub fn files(receipt: &Receipt) -> Result<Vec<(String, String)>, BenchError> {
     let scrub = Scrub::here();
-    let text = |name: &str, text: &str| {
-        let clean = scrub.text(text);
-        files::write_whole(&folder.join(name), format!("{}\n", clean.trim_end()).as_bytes())
-    };
-    let mut raw = serde_json::to_value(receipt).map_err(|e| BenchError::file(folder.join("raw.json"), e))?;
+    let mut raw = serde_json::to_value(receipt).expect("a receipt is made of what JSON can hold");
     scrub.json(&mut raw);
+    let texts = [
+        ("README.md", markdown::page(receipt)),
+        ("server.log", logs(receipt)),
+        ("ends.json", format!("{:#}", ends(receipt))),
+        ("command.txt", format!("{} {}", receipt.facts.tool, receipt.facts.arguments)),
+        ("binaries.sha256", binaries(receipt)),
+    ];
     // Written compactly: times of every reply are many.
-    files::write_whole(&folder.join("raw.json"), format!("{raw}\n").as_bytes())?;
-    text("README.md", &markdown::page(receipt))?;
-    text("server.log", &logs(receipt))?;
-    text("ends.json", &format!("{:#}", ends(receipt)))?;
-    text("command.txt", &format!("{} {}", receipt.facts.tool, receipt.facts.arguments))?;
-    text("binaries.sha256", &binaries(receipt))?;
-    for (name, picture) in plots(receipt)? {
-        files::write_whole(&folder.join(name), picture.as_bytes())?;
-    }
-    Ok(())
+    let mut files = vec![("raw.json".to_owned(), format!("{raw}\n"))];
+    files.extend(texts.map(|(name, text)| (name.to_owned(), scrub.text(&text).trim_end().to_owned() + "\n")));
+    files.extend(plots(receipt)?);
+    Ok(files)
 }
 
 fn each_run(receipt: &Receipt) -> impl Iterator<Item = (String, &Run)> {

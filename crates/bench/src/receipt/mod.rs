@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use check::{Standing, check};
 pub use facts::{ArmFacts, Facts, commit};
-pub use folder::write;
+pub use folder::files;
 pub use markdown::summary;
 pub use scrub::Scrub;
 

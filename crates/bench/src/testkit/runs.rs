@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::BenchError;
 use crate::client::{Counted, Reply};
 use crate::compare::{Arm, Driver, Plan, Role, Run, Series};
@@ -123,12 +125,12 @@ impl Driver for SimulatedRuns<'_> {
             role,
             cells: loads.iter().map(|load| self.cell(arm, series, load)).collect(),
             failure,
-            startup: vec![format!("{arm} starts")],
+            startup: vec![format!("{arm} serves at http://127.0.0.1:80")],
             load_seconds: Some(1.0),
-            pricing: None,
+            pricing: Some(json!({"table": {"verify_ms": [10.0, 11.0, 12.0]}})),
             start: state.clone(),
             end: state,
-            log: String::new(),
+            log: format!("{arm} serves at http://127.0.0.1:80"),
         })
     }
 

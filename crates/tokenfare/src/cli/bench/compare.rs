@@ -1,11 +1,12 @@
 //! `tokenfare bench compare`: two servers, cell by cell.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokenfare_bench::BenchError;
 use tokenfare_bench::compare::{self, ArmCommand, Comparison, Event, Plan, Servers, Waiting};
 use tokenfare_bench::load::Load;
 use tokenfare_bench::machine::{Identity, Processes};
@@ -18,6 +19,7 @@ use tokenfare_bench::verdict::Hashes;
 
 use super::concurrent::CellArgs;
 use super::target::check_temperatures;
+use crate::files::{Existing, write_whole};
 use crate::output::print;
 
 /// A measurement of a comparison.
@@ -201,6 +203,16 @@ impl CompareArgs {
     }
 }
 
+/// Writes every file of a receipt, each whole or not at all.
+fn write(receipt: &Receipt, folder: &Path) -> Result<(), BenchError> {
+    for (name, text) in receipt::files(receipt)? {
+        let file = folder.join(name);
+        write_whole(&file, text.as_bytes(), Existing::Replace)
+            .map_err(|e| BenchError::File { problem: e.to_string(), path: file })?;
+    }
+    Ok(())
+}
+
 /// Runs the comparison.
 pub fn compare(args: &CompareArgs) -> Result<()> {
     let plan = args.plan()?;
@@ -241,14 +253,14 @@ pub fn compare(args: &CompareArgs) -> Result<()> {
                     partial: unfinished.clone(),
                     ..receipt.clone()
                 };
-                receipt::write(&part, &args.receipt)?;
+                return write(&part, &args.receipt);
             }
         }
         Ok(())
     })?;
     bar.finish_and_clear();
     receipt.partial = stop.asked().then(|| "stopped by the user".to_owned());
-    receipt::write(&receipt, &args.receipt)?;
+    write(&receipt, &args.receipt)?;
     print(&receipt::summary(&receipt))?;
     print(&format!("receipt: {}\n", args.receipt.display()))?;
     match receipt.comparison.exactness() {
