@@ -98,10 +98,9 @@ fn decisive(outcomes: &[CellOutcome]) -> String {
     let most = outcomes.iter().map(|o| o.cell.streams).max().unwrap_or(1);
     let of: Vec<&CellOutcome> = outcomes.iter().filter(|o| [1, most].contains(&o.cell.streams)).collect();
     let slower = of.iter().filter(|o| o.four.verdict() == Verdict::Slower).count();
-    format!(
-        "Cells at 1 stream and at {most}, which a change of a default rests on: {slower} of {} slower.\n",
-        of.len()
-    )
+    let widest = if most > 1 { format!(" and at {most}") } else { String::new() };
+    let all = of.len();
+    format!("Cells at 1 stream{widest}, which a change of a default rests on: {slower} of {all} slower.\n")
 }
 
 fn facts(receipt: &Receipt) -> String {
