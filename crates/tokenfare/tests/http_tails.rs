@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use support::guided::{ask, exact_streamed, with};
+use support::guided::{ask, exact, exact_streamed, with};
 use support::mini;
 use support::server::Server;
 
@@ -15,10 +15,10 @@ static SERVER: LazyLock<Server> =
     LazyLock::new(|| Server::start(&[&mini(), "--parallel", "2", "--context", "512"], &[]));
 
 /// Tokens of the reply that is cut; its rounds commit up to five of them.
-const LONG: usize = 14;
+const LONG: usize = 10;
 
 fn whole() -> Value {
-    let more = json!({"logprobs": true, "return_token_ids": true, "max_tokens": LONG});
+    let more = json!({"logprobs": true, "max_tokens": LONG});
     with(ask("What is a GPU?"), more)
 }
 
@@ -35,6 +35,12 @@ fn texts(reply: &Value) -> Vec<String> {
     tokens.iter().map(|t| t["token"].as_str().unwrap().to_owned()).collect()
 }
 
+/// A reply with its token ids, the same drafted, serial and streamed.
+fn served(body: &Value) -> Value {
+    exact_streamed(&SERVER, body);
+    exact(&SERVER, &with(body.clone(), json!({"return_token_ids": true})))
+}
+
 /// Nothing is counted or reported past the end.
 fn assert_counts(reply: &Value, tokens: usize) {
     assert_eq!(reply["usage"]["completion_tokens"], tokens);
@@ -43,7 +49,7 @@ fn assert_counts(reply: &Value, tokens: usize) {
 
 #[rstest]
 fn exact_ends_at_every_token(#[values("cap", "stop token", "stop string", "stop string and cap")] by: &str) {
-    let full = exact_streamed(&SERVER, &whole());
+    let full = served(&whole());
     let (ids, texts) = (self::ids(&full), self::texts(&full));
     assert!(full["tokenfare"]["accepted"].as_u64().unwrap() > 0, "no round commits several tokens");
     for n in 0..LONG {
@@ -53,7 +59,7 @@ fn exact_ends_at_every_token(#[values("cap", "stop token", "stop string", "stop 
             "stop string" => (json!({"stop": texts[n]}), "stop"),
             _ => (json!({"stop": [texts[n]], "max_tokens": n + 1}), "stop"),
         };
-        let reply = exact_streamed(&SERVER, &with(whole(), more));
+        let reply = served(&with(whole(), more));
         let first = match by {
             "cap" => n,
             "stop token" => ids.iter().position(|id| *id == ids[n]).unwrap(),
@@ -76,11 +82,11 @@ fn exact_ends_at_every_token(#[values("cap", "stop token", "stop string", "stop 
 fn exact_reasoning_that_a_cap_or_budget_cuts_at_every_token() {
     for n in 1..LONG {
         let thinking = with(whole(), json!({"thinking": true}));
-        let capped = exact_streamed(&SERVER, &with(thinking.clone(), json!({"max_tokens": n})));
+        let capped = served(&with(thinking.clone(), json!({"max_tokens": n})));
         assert_eq!(finish(&capped), "length");
         assert_counts(&capped, n);
         let more = json!({"thinking_budget": n, "max_tokens": n + 6});
-        let budget = exact_streamed(&SERVER, &with(thinking, more));
+        let budget = served(&with(thinking, more));
         let reasoning = budget["usage"]["completion_tokens_details"]["reasoning_tokens"].as_u64().unwrap();
         assert!(reasoning as usize <= n + 1 && reasoning > 0, "{budget}");
     }
