@@ -1,6 +1,7 @@
 //! The device: a list of checked operations, which the pool walks when a result is read.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokenfare_device::{
     Attention, Buffer, CacheFormat, CacheStore, Device, DeviceError, Element, IndexSelect, LinearData, Moe,
@@ -20,6 +21,7 @@ use crate::ops::norm::RmsNorm;
 use crate::ops::rope::{Rope, Turn};
 use crate::ops::route::Route as RouteStep;
 use crate::ops::rows::{Add, Gather, SelectRows, Table};
+use crate::ops::stream::Stream;
 use crate::ops::{copy::Write, engram::Gate, experts::Mixture, pair::Pool as PairStep};
 use crate::path::{Path, PathChoice, PathError};
 use crate::pool::{Pool, affinity};
@@ -133,6 +135,21 @@ impl Cpu {
     /// Operations and replays that are enqueued and wait for the next read.
     pub fn pending(&self) -> usize {
         self.list.len()
+    }
+
+    /// Reads `memory` once with the first `threads` threads and gives the bytes a second: what no operation over as many
+    /// bytes can beat.
+    ///
+    /// # Errors
+    /// As [`Device::read`].
+    pub fn read_ceiling(&mut self, memory: &Buf<f32>, threads: usize) -> Result<f64> {
+        self.not_recording("read_ceiling")?;
+        self.flush()?;
+        let threads = threads.clamp(1, self.threads());
+        let began = Instant::now();
+        self.enqueue(Stream { memory: memory.clone(), threads });
+        self.flush()?;
+        Ok(size_of::<f32>() as f64 * memory.len() as f64 / began.elapsed().as_secs_f64())
     }
 
     fn check(&self, op: &'static str, n: usize) -> Result<Check> {

@@ -18,6 +18,7 @@ mod random;
 mod scratch;
 mod simd;
 mod step;
+mod trial;
 
 pub use buffer::Buf;
 pub use device::{Cpu, CpuError, CpuOptions, Linear, Program};

@@ -10,6 +10,7 @@
 //!
 //! [`Reference`] is the plain f32 implementation, and [`conformance`] the suite that each device must pass.
 
+pub mod bench;
 pub mod conformance;
 mod error;
 pub mod format;

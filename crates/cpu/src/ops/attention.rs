@@ -12,9 +12,6 @@ use crate::simd::F32x16;
 use crate::step::{Fault, Kernel, Part, Work};
 use crate::{Buf, Cpu};
 
-/// Keys whose weights stay in registers while a head's output passes by.
-const KEYS: usize = 4;
-
 /// Selected compressed rows.
 pub(crate) struct Compressed {
     pub cache: Packed,
@@ -108,10 +105,18 @@ impl Attention {
                     continue;
                 }
                 dots::<V>(q, heads, keys, count, width, scores, stride);
-                for h in 0..heads {
+                let mut totals = [V::splat(1.0); HEADS];
+                for (h, total) in totals.iter_mut().enumerate().take(heads) {
                     let w = scores.add(h * stride);
-                    let total = weights::<V>(w, count, self.scale, self.sink.get(first + h));
-                    accumulate::<V>(w, keys, count, width, total, out.add(h * width));
+                    *total = V::splat(weights::<V>(w, count, self.scale, self.sink.get(first + h)));
+                }
+                let values = Values { keys, count, width };
+                if heads == HEADS {
+                    values.accumulate::<V, HEADS>(scores, stride, &totals, out);
+                    continue;
+                }
+                for (h, &total) in totals.iter().enumerate().take(heads) {
+                    values.accumulate::<V, 1>(scores.add(h * stride), stride, &[total], out.add(h * width));
                 }
             }
         }
@@ -120,9 +125,15 @@ impl Attention {
     /// Gives the number of keys of row `r`, and decodes those that are `wanted` to their places in `keys`.
     ///
     /// # Safety
-    /// `keys` has room for `most_keys` rows.
+    /// `keys` has room for `most_keys` rows. Needs `V`'s instruction set.
     #[inline(always)]
-    unsafe fn decode_keys(&self, r: usize, keys: *mut f32, wanted: Range<usize>, fault: &Fault) -> usize {
+    unsafe fn decode_keys<V: F32x16>(
+        &self,
+        r: usize,
+        keys: *mut f32,
+        wanted: Range<usize>,
+        fault: &Fault,
+    ) -> usize {
         let width = self.window.width;
         // SAFETY: index buffers hold `n` rows; every cache row is checked against its cache.
         unsafe {
@@ -143,7 +154,7 @@ impl Attention {
                     return 0;
                 }
                 if wanted.contains(&count) {
-                    decode_row(&self.window, row, keys.add(count * width));
+                    decode_row::<V>(&self.window, row, keys.add(count * width));
                 }
                 count += 1;
             }
@@ -162,7 +173,7 @@ impl Attention {
                     return 0;
                 }
                 if wanted.contains(&count) {
-                    decode_row(&selected.cache, row, keys.add(count * width));
+                    decode_row::<V>(&selected.cache, row, keys.add(count * width));
                 }
                 count += 1;
             }
@@ -207,49 +218,71 @@ unsafe fn weights<V: F32x16>(scores: *mut f32, count: usize, scale: f32, sink: f
     }
 }
 
-/// `out_h = sum_k w_hk key_k / total_h` for one head, keys in order.
-#[inline(always)]
-unsafe fn accumulate<V: F32x16>(
-    w: *const f32,
+/// Decoded keys, which are the values too.
+struct Values {
     keys: *const f32,
     count: usize,
     width: usize,
-    total: f32,
-    out: *mut f32,
-) {
-    // SAFETY: `count` keys of a width that is a multiple of sixteen, and as wide an output.
-    unsafe {
-        let mut k = 0;
-        while k < count {
-            let several = count - k >= KEYS;
-            let mut factors = [V::splat(*w.add(k)); KEYS];
-            if several {
-                for (i, factor) in factors.iter_mut().enumerate() {
-                    *factor = V::splat(*w.add(k + i));
-                }
+}
+
+impl Values {
+    /// `out_h = sum_k w_hk key_k / total_h` for `H` heads, keys in order.
+    ///
+    /// # Safety
+    /// `count` weights lie at each `stride` of `w`; `out` holds `H` rows of the keys' width, a multiple of sixteen.
+    #[inline(always)]
+    unsafe fn accumulate<V: F32x16, const H: usize>(
+        &self,
+        w: *const f32,
+        stride: usize,
+        totals: &[V; H],
+        out: *mut f32,
+    ) {
+        let mut col = 0;
+        // SAFETY: columns lie inside the width.
+        unsafe {
+            while col < self.width {
+                col += match self.width - col {
+                    64.. if V::REGISTERS > 4 * H + 4 => self.columns::<V, H, 4>(w, stride, totals, out, col),
+                    _ => self.columns::<V, H, 1>(w, stride, totals, out, col),
+                };
             }
-            let key = keys.add(k * width);
-            let mut i = 0;
-            while i < width {
-                let mut sum = if k == 0 { V::splat(0.0) } else { V::load(out.add(i)) };
-                if several {
-                    for (j, factor) in factors.iter().enumerate() {
-                        sum = factor.fma(V::load(key.add(j * width + i)), sum);
+        }
+    }
+
+    /// `C` vectors of columns from `col` on; gives their number of values.
+    #[inline(always)]
+    unsafe fn columns<V: F32x16, const H: usize, const C: usize>(
+        &self,
+        w: *const f32,
+        stride: usize,
+        totals: &[V; H],
+        out: *mut f32,
+        col: usize,
+    ) -> usize {
+        // SAFETY: as the caller states.
+        unsafe {
+            let mut sums = [[V::splat(0.0); C]; H];
+            for k in 0..self.count {
+                let key = self.keys.add(k * self.width + col);
+                let mut values = [V::splat(0.0); C];
+                for (c, value) in values.iter_mut().enumerate() {
+                    *value = V::load(key.add(16 * c));
+                }
+                for (h, sums) in sums.iter_mut().enumerate() {
+                    let factor = V::splat(*w.add(h * stride + k));
+                    for (sum, value) in sums.iter_mut().zip(values) {
+                        *sum = factor.fma(value, *sum);
                     }
-                } else {
-                    sum = factors[0].fma(V::load(key.add(i)), sum);
                 }
-                sum.store(out.add(i));
-                i += 16;
             }
-            k += if several { KEYS } else { 1 };
+            for (h, (sums, &total)) in sums.into_iter().zip(totals).enumerate() {
+                for (c, sum) in sums.into_iter().enumerate() {
+                    sum.div(total).store(out.add(h * self.width + col + 16 * c));
+                }
+            }
         }
-        let total = V::splat(total);
-        let mut i = 0;
-        while i < width {
-            V::load(out.add(i)).div(total).store(out.add(i));
-            i += 16;
-        }
+        16 * C
     }
 }
 
@@ -267,21 +300,26 @@ impl Kernel for Attention {
             match &self.keys {
                 Work::Shared(room) if stage == 0 => {
                     for r in 0..self.n {
-                        self.decode_keys(r, room.ptr().add(r * most * width), part.share(most), part.fault);
+                        self.decode_keys::<V>(
+                            r,
+                            room.ptr().add(r * most * width),
+                            part.share(most),
+                            part.fault,
+                        );
                     }
                 }
                 Work::Shared(room) => {
                     let scores = part.scratch.floats(HEADS * stride).as_mut_ptr();
                     self.attend::<V>(part, scores, |r, fault| {
                         let keys = room.ptr().add(r * most * width);
-                        (keys, self.decode_keys(r, keys, 0..0, fault))
+                        (keys, self.decode_keys::<V>(r, keys, 0..0, fault))
                     });
                 }
                 Work::PerThread => {
                     let scores = part.scratch.floats(HEADS * stride + most * width).as_mut_ptr();
                     let keys = scores.add(HEADS * stride);
                     self.attend::<V>(part, scores, |r, fault| {
-                        (keys, self.decode_keys(r, keys, 0..most, fault))
+                        (keys, self.decode_keys::<V>(r, keys, 0..most, fault))
                     });
                 }
             }

@@ -3,103 +3,76 @@
 use tokenfare_device::CacheFormat;
 
 use crate::args::Packed;
+use crate::simd::F32x16;
+use crate::simd::codes::{e4m3, e8m0};
 
-/// Value of an E4M3 code, in operations that a compiler can spread over lanes.
+/// Decodes one row of `width` values; the same values as [`CacheFormat::decode`].
+///
+/// # Safety
+/// A row lies at `row`, `out` has room for `width` values, a multiple of 32. Needs `V`'s instruction set.
 #[inline(always)]
-fn e4m3(code: u8) -> f32 {
-    let (magnitude, sign) = (u32::from(code & 0x7f), u32::from(code & 0x80) << 24);
-    let normal = f32::from_bits((magnitude << 20) + (120 << 23));
-    let value = if magnitude < 8 { magnitude as f32 * (1.0 / 512.0) } else { normal };
-    let value = if magnitude == 0x7f { f32::NAN } else { value };
-    f32::from_bits(value.to_bits() | sign)
-}
-
-/// Value of an E2M1 code in the low four bits.
-#[inline(always)]
-fn e2m1(code: u8) -> f32 {
-    let (magnitude, sign) = (u32::from(code & 7), u32::from(code & 8) << 28);
-    let normal = f32::from_bits((magnitude << 22) + (126 << 23));
-    let value = if magnitude < 2 { magnitude as f32 * 0.5 } else { normal };
-    f32::from_bits(value.to_bits() | sign)
-}
-
-/// Value of an E8M0 scale.
-#[inline(always)]
-fn e8m0(byte: u8) -> f32 {
-    match byte {
-        0 => f32::from_bits(1 << 22),
-        255 => f32::NAN,
-        byte => f32::from_bits(u32::from(byte) << 23),
-    }
-}
-
-/// Decodes groups of `2 * HALF` E2M1 values; low and high nibbles apart, which a compiler can spread over lanes.
-#[inline(always)]
-fn decode_fp4<const HALF: usize>(codes: &[u8], scales: &[u8], scale: fn(u8) -> f32, out: &mut [f32]) {
-    let out = out.as_chunks_mut::<2>().0;
-    for ((out, codes), &byte) in
-        out.as_chunks_mut::<HALF>().0.iter_mut().zip(codes.as_chunks::<HALF>().0).zip(scales)
-    {
-        let s = scale(byte);
-        let (mut low, mut high) = ([0.0; HALF], [0.0; HALF]);
-        for i in 0..HALF {
-            low[i] = e2m1(codes[i]) * s;
-            high[i] = e2m1(codes[i] >> 4) * s;
-        }
-        for i in 0..HALF {
-            out[i] = [low[i], high[i]];
-        }
-    }
-}
-
-/// Decodes one row; the same values as [`CacheFormat::decode`].
-#[inline(always)]
-pub(crate) fn decode(format: CacheFormat, row: &[u8], out: &mut [f32]) {
-    let width = out.len();
-    match format {
-        CacheFormat::F32 => {
-            for (value, bytes) in out.iter_mut().zip(row.as_chunks::<4>().0) {
-                *value = f32::from_le_bytes(*bytes);
+unsafe fn decode_values<V: F32x16>(format: CacheFormat, row: *const u8, out: *mut f32, width: usize) {
+    // SAFETY: codes and scales of all groups lie in the row.
+    unsafe {
+        match format {
+            CacheFormat::F32 => std::ptr::copy_nonoverlapping(row, out.cast(), 4 * width),
+            CacheFormat::Fp8 => {
+                for group in 0..width / 32 {
+                    let scale = V::splat(e8m0(*row.add(width + group)));
+                    let (codes, out) = (row.add(32 * group), out.add(32 * group));
+                    V::e4m3(codes).mul(scale).store(out);
+                    V::e4m3(codes.add(16)).mul(scale).store(out.add(16));
+                }
             }
-        }
-        CacheFormat::Fp8 => {
-            let (codes, scales) = row.split_at(width);
-            for ((group, codes), &byte) in
-                out.as_chunks_mut::<32>().0.iter_mut().zip(codes.as_chunks::<32>().0).zip(scales)
-            {
-                let s = e8m0(byte);
-                for (value, &code) in group.iter_mut().zip(codes) {
-                    *value = e4m3(code) * s;
+            CacheFormat::Fp4Group16 => {
+                for group in 0..width / 16 {
+                    let scale = V::splat(e4m3(*row.add(width / 2 + group)));
+                    V::e2m1(row.add(8 * group)).mul(scale).store(out.add(16 * group));
+                }
+            }
+            CacheFormat::Fp4Group32 => {
+                for group in 0..width / 32 {
+                    let scale = V::splat(e8m0(*row.add(width / 2 + group)));
+                    let (codes, out) = (row.add(16 * group), out.add(32 * group));
+                    V::e2m1(codes).mul(scale).store(out);
+                    V::e2m1(codes.add(8)).mul(scale).store(out.add(16));
                 }
             }
         }
-        CacheFormat::Fp4Group16 => {
-            let (codes, scales) = row.split_at(width / 2);
-            decode_fp4::<8>(codes, scales, e4m3, out);
-        }
-        CacheFormat::Fp4Group32 => {
-            let (codes, scales) = row.split_at(width / 2);
-            decode_fp4::<16>(codes, scales, e8m0, out);
-        }
     }
+}
+
+/// Decodes one row of `out.len()` values, a multiple of 32.
+///
+/// # Safety
+/// Needs `V`'s instruction set.
+#[inline(always)]
+pub(crate) unsafe fn decode<V: F32x16>(format: CacheFormat, row: &[u8], out: &mut [f32]) {
+    debug_assert!(out.len().is_multiple_of(32) && row.len() >= format.row_bytes(out.len()));
+    // SAFETY: row and output have the sizes of the format.
+    unsafe { decode_values::<V>(format, row.as_ptr(), out.as_mut_ptr(), out.len()) }
 }
 
 /// Decodes row `i` of a cache to `out`.
 ///
 /// # Safety
-/// `i` is below the cache's rows, and `out` has room for its width.
+/// `i` is below the cache's rows, and `out` has room for its width. Needs `V`'s instruction set.
 #[inline(always)]
-pub(crate) unsafe fn decode_row(cache: &Packed, i: usize, out: *mut f32) {
+pub(crate) unsafe fn decode_row<V: F32x16>(cache: &Packed, i: usize, out: *mut f32) {
     // SAFETY: the row lies inside the cache, the output was promised.
-    unsafe {
-        let row = std::slice::from_raw_parts(cache.row(i), cache.stride());
-        decode(cache.format, row, std::slice::from_raw_parts_mut(out, cache.width));
-    }
+    unsafe { decode_values::<V>(cache.format, cache.row(i), out, cache.width) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Path;
+    use crate::simd::per_isa;
+
+    per_isa! {
+        /// Decodes a row on a path.
+        unsafe fn decode_on(format: CacheFormat, row: &[u8], out: &mut [f32]) = decode::<V>(format, row, out);
+    }
 
     #[test]
     fn decodes_every_code_under_every_scale_as_the_scalar_quantizers_do() {
@@ -113,10 +86,13 @@ mod tests {
                     }
                 }
                 let (mut got, mut want) = ([0.0; 256], [0.0; 256]);
-                decode(format, &row, &mut got);
                 format.decode(&row, &mut want);
-                for (got, want) in got.iter().zip(want) {
-                    assert!(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan());
+                for path in Path::available() {
+                    // SAFETY: only paths that the machine has.
+                    unsafe { decode_on(path, format, &row, &mut got) };
+                    for (got, want) in got.iter().zip(want) {
+                        assert!(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(), "{path}");
+                    }
                 }
             }
         }

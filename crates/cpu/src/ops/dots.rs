@@ -5,6 +5,9 @@ use crate::simd::F32x16;
 /// Queries that share the loads of a key.
 pub(crate) const HEADS: usize = 4;
 
+/// Keys that the loads of those queries are shared by, where there are registers for all products.
+const KEYS: usize = 4;
+
 /// `out[h * stride + k] = q_h . k_k` for `H` queries and `K` keys of `width` values, one chain of lanes each.
 #[inline(always)]
 unsafe fn block<V: F32x16, const H: usize, const K: usize>(
@@ -30,6 +33,15 @@ unsafe fn block<V: F32x16, const H: usize, const K: usize>(
                 }
             }
             i += 16;
+        }
+        if H == HEADS && K == KEYS {
+            let all = std::array::from_fn(|i| sums[i / KEYS][i % KEYS]);
+            let mut lanes = [0.0; 16];
+            V::sums(all).store(lanes.as_mut_ptr());
+            for (h, lanes) in lanes.as_chunks::<KEYS>().0.iter().enumerate() {
+                std::ptr::copy_nonoverlapping(lanes.as_ptr(), out.add(h * stride), KEYS);
+            }
+            return;
         }
         for (h, sums) in sums.iter().enumerate() {
             for (k, sum) in sums.iter().enumerate() {
@@ -63,12 +75,16 @@ pub(crate) unsafe fn dots<V: F32x16>(
             let mut k = 0;
             while k < count {
                 let (keys, out) = (keys.add(k * width), out.add(k));
-                k += match (whole, count - k >= 2) {
-                    (true, true) => {
+                k += match (whole, count - k) {
+                    (true, KEYS..) if V::REGISTERS > HEADS * KEYS => {
+                        block::<V, HEADS, KEYS>(q, keys, width, out, stride);
+                        KEYS
+                    }
+                    (true, 2..) => {
                         block::<V, HEADS, 2>(q, keys, width, out, stride);
                         2
                     }
-                    (true, false) => {
+                    (true, _) => {
                         block::<V, HEADS, 1>(q, keys, width, out, stride);
                         1
                     }

@@ -7,7 +7,7 @@ use crate::math::{exp, sigmoid};
 use crate::ops::norm::{Norm, inverse_rms};
 use crate::ops::rows::{Piece, load, pieces, store, sum_products};
 use crate::simd::F32x16;
-use crate::step::{Kernel, Part};
+use crate::step::{COLUMNS, Kernel, Part};
 use crate::{Buf, Cpu};
 
 /// Most streams that the mixes are made for.
@@ -43,21 +43,37 @@ impl Collapse {
     }
 }
 
+impl Collapse {
+    /// Whether each row is one thread's, who can go on to its norm.
+    fn whole_rows(&self) -> bool {
+        self.x.width <= COLUMNS
+    }
+
+    /// The norm of this thread's rows.
+    ///
+    /// # Safety
+    /// As [`Kernel::run`].
+    #[inline(always)]
+    unsafe fn normalize<V: F32x16>(&self, part: &Part<'_>) {
+        let Some(norm) = &self.norm else { return };
+        for r in part.share(self.n) {
+            // SAFETY: checked rows and weight.
+            unsafe { norm.row::<V>(self.x.row(r), self.x.row(r), self.x.width) };
+        }
+    }
+}
+
 impl Kernel for Collapse {
     fn stages(&self) -> usize {
-        1 + usize::from(self.norm.is_some())
+        1 + usize::from(self.norm.is_some() && !self.whole_rows())
     }
 
     #[inline(always)]
     unsafe fn run<V: F32x16>(&self, stage: usize, part: &mut Part<'_>) {
         let width = self.x.width;
         if stage == 1 {
-            let norm = self.norm.as_ref().expect("the second stage is the norm's");
-            for r in part.share(self.n) {
-                // SAFETY: checked rows and weight.
-                unsafe { norm.row::<V>(self.x.row(r), self.x.row(r), width) };
-            }
-            return;
+            // SAFETY: as the caller promises.
+            return unsafe { self.normalize::<V>(part) };
         }
         for Piece { row, columns } in pieces(part, self.n, width) {
             // SAFETY: checked rows; pieces of threads do not overlap.
@@ -74,6 +90,10 @@ impl Kernel for Collapse {
                     i += 16;
                 }
             }
+        }
+        if self.whole_rows() {
+            // SAFETY: as the caller promises; the pieces of this thread were its whole rows.
+            unsafe { self.normalize::<V>(part) };
         }
     }
 }

@@ -113,7 +113,7 @@ impl Select {
             while first < to {
                 let count = KEYS.min(to - first);
                 for k in 0..count {
-                    decode_row(&self.keys, base + first + k, keys.add(k * width));
+                    decode_row::<V>(&self.keys, base + first + k, keys.add(k * width));
                 }
                 dots::<V>(q, heads, keys, count, width, products, KEYS);
                 let mut score = V::splat(0.0);

@@ -15,4 +15,5 @@ pub(crate) mod pair;
 pub(crate) mod rope;
 pub(crate) mod route;
 pub(crate) mod rows;
+pub(crate) mod stream;
 pub(crate) mod top;

@@ -3,6 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::{Avx2, F32x16};
+use crate::linear::E2M1;
 
 /// One register.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +30,7 @@ impl Avx512 {
 }
 
 impl F32x16 for Avx512 {
+    const REGISTERS: usize = 32;
     #[inline(always)]
     unsafe fn splat(v: f32) -> Self {
         // SAFETY: the caller has AVX-512.
@@ -80,5 +82,53 @@ impl F32x16 for Avx512 {
     unsafe fn reduce_max(self) -> f32 {
         // SAFETY: the caller has AVX-512, which includes AVX2.
         unsafe { self.halves().reduce_max() }
+    }
+    #[inline(always)]
+    unsafe fn sums(v: [Self; 16]) -> Self {
+        // Each step adds the halves of two vectors at once, with the sums of both side by side.
+        // SAFETY: the caller has AVX-512.
+        unsafe {
+            let eights = |a: Self, b: Self| {
+                let low = _mm512_shuffle_f32x4::<0x44>(a.0, b.0);
+                _mm512_add_ps(low, _mm512_shuffle_f32x4::<0xEE>(a.0, b.0))
+            };
+            let fours = |a: __m512, b: __m512| {
+                _mm512_add_ps(_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xDD>(a, b))
+            };
+            let quad = |i: usize| fours(eights(v[i], v[i + 4]), eights(v[i + 8], v[i + 12]));
+            let twos = |a: __m512, b: __m512| {
+                let (a, b) = (_mm512_castps_pd(a), _mm512_castps_pd(b));
+                let low = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+                _mm512_add_ps(low, _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)))
+            };
+            let (a, b) = (twos(quad(0), quad(1)), twos(quad(2), quad(3)));
+            Self(_mm512_add_ps(_mm512_shuffle_ps::<0x88>(a, b), _mm512_shuffle_ps::<0xDD>(a, b)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn e2m1(p: *const u8) -> Self {
+        // SAFETY: the caller has AVX-512 and gives eight readable bytes.
+        unsafe {
+            let v = _mm_loadl_epi64(p.cast());
+            let nibble = _mm_set1_epi8(15);
+            let high = _mm_and_si128(_mm_srli_epi16::<4>(v), nibble);
+            let codes = _mm512_cvtepu8_epi32(_mm_unpacklo_epi8(_mm_and_si128(v, nibble), high));
+            Self(_mm512_permutexvar_ps(codes, _mm512_loadu_ps(E2M1.as_ptr())))
+        }
+    }
+    #[inline(always)]
+    unsafe fn e4m3(p: *const u8) -> Self {
+        // A half with the code's bits holds 2^-8 times its value.
+        const HALF: i16 = 0xBF80_u16 as i16;
+        // SAFETY: the caller has AVX-512 and F16C, and gives sixteen readable bytes.
+        unsafe {
+            let v = _mm_loadu_si128(p.cast());
+            let magnitude = _mm_set1_epi8(0x7F);
+            let nan = _mm_cmpeq_epi8_mask(_mm_and_si128(v, magnitude), magnitude);
+            let bits = _mm256_srai_epi16::<1>(_mm256_slli_epi16::<8>(_mm256_cvtepu8_epi16(v)));
+            let half = _mm512_cvtph_ps(_mm256_and_si256(bits, _mm256_set1_epi16(HALF)));
+            let value = _mm512_mul_ps(half, _mm512_set1_ps(256.0));
+            Self(_mm512_mask_mov_ps(value, nan, _mm512_set1_ps(f32::NAN)))
+        }
     }
 }

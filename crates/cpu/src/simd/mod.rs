@@ -9,6 +9,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+pub(crate) mod codes;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod scalar;
@@ -29,6 +30,8 @@ pub use scalar::Scalar;
 /// Every method needs the implementing type's instruction set; pointers must be valid for sixteen elements.
 #[allow(clippy::missing_safety_doc, reason = "stated once for the trait")]
 pub trait F32x16: Copy + 'static {
+    /// Vectors that the register file holds.
+    const REGISTERS: usize = 8;
     /// All lanes `v`.
     unsafe fn splat(v: f32) -> Self;
     /// Unaligned load.
@@ -57,6 +60,40 @@ pub trait F32x16: Copy + 'static {
     unsafe fn sum(self) -> f32;
     /// Largest lane by the same halves; NaN lanes count as negative infinity.
     unsafe fn reduce_max(self) -> f32;
+    /// Lane `i` is [`F32x16::sum`] of `vectors[i]`.
+    #[inline(always)]
+    unsafe fn sums(vectors: [Self; 16]) -> Self {
+        // SAFETY: the caller has the instruction set; the array holds sixteen elements.
+        unsafe { Self::load(vectors.map(|v| v.sum()).as_ptr()) }
+    }
+    /// Sixteen E2M1 values from eight bytes, the low nibble of each first.
+    #[inline(always)]
+    unsafe fn e2m1(p: *const u8) -> Self {
+        // SAFETY: eight bytes lie at `p`; the array holds sixteen elements.
+        unsafe {
+            let (mut low, mut high) = ([0.0; 8], [0.0; 8]);
+            for i in 0..8 {
+                low[i] = codes::e2m1(*p.add(i));
+                high[i] = codes::e2m1(*p.add(i) >> 4);
+            }
+            let mut values = [0.0; 16];
+            for i in 0..8 {
+                (values[2 * i], values[2 * i + 1]) = (low[i], high[i]);
+            }
+            Self::load(values.as_ptr())
+        }
+    }
+    /// Sixteen E4M3 values.
+    #[inline(always)]
+    unsafe fn e4m3(p: *const u8) -> Self {
+        let mut values = [0.0; 16];
+        for (i, value) in values.iter_mut().enumerate() {
+            // SAFETY: sixteen bytes lie at `p`.
+            *value = codes::e4m3(unsafe { *p.add(i) });
+        }
+        // SAFETY: the caller has the instruction set; the array holds sixteen elements.
+        unsafe { Self::load(values.as_ptr()) }
+    }
 }
 
 /// Compiles an expression over the vector type `V` once for each instruction set, behind one function that takes the

@@ -19,7 +19,8 @@ pub struct Prompt {
     pub prompt_ids: Vec<u32>,
 }
 
-fn folder() -> PathBuf {
+/// The mini checkpoint's folder.
+pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/mini")
 }
 
@@ -31,7 +32,12 @@ pub fn prompts(file: &str) -> Vec<Prompt> {
 
 /// The mini checkpoint on the CPU, with one slot; 0 threads are as many as there are CPUs.
 pub fn model(drafts: Drafts, threads: usize) -> Model<Cpu> {
-    let checkpoint = Checkpoint::open(&folder()).expect("the mini checkpoint");
+    open(&folder(), drafts, threads)
+}
+
+/// [`model`] of any checkpoint folder.
+pub fn open(folder: &Path, drafts: Drafts, threads: usize) -> Model<Cpu> {
+    let checkpoint = Checkpoint::open(folder).expect("a checkpoint");
     let config = checkpoint.config();
     let options = ModelOptions {
         slots: 1,
@@ -45,7 +51,7 @@ pub fn model(drafts: Drafts, threads: usize) -> Model<Cpu> {
     let drafter = if drafts == Drafts::On { load::Drafts::Load } else { load::Drafts::Skip };
     let loading = LoadOptions { drafter, threads: 2, progress: &Silent };
     let weights = load(&checkpoint, &mut device, &loading).expect("weights");
-    let tokenizer = Tokenizer::open(&folder(), config.vocab).expect("a tokenizer");
+    let tokenizer = Tokenizer::open(folder, config.vocab).expect("a tokenizer");
     let map = token_map(&tokenizer).expect("a token map").map;
     Model::new(device, weights, config, map, options).expect("a model")
 }

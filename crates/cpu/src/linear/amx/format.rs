@@ -6,9 +6,6 @@ use super::TILE;
 use crate::linear::decode::{Bf16, Fp4, Fp8, Stored, e8m0};
 use crate::simd::{Avx512, F32x16};
 
-/// Bytes ahead of the reader that are asked for.
-const AHEAD: usize = 4096;
-
 /// A format that decodes to B tiles: sixteen input pairs, each a line of `(even, odd)` bf16 of all features.
 pub(super) trait TileFormat: Stored {
     /// Whether the packed block is a B tile itself.
@@ -48,9 +45,6 @@ unsafe fn fp4_lines(codes: *const u8, down: __m512i, to: *mut u8) {
     // SAFETY: a block lies at `codes`, a tile at `to`.
     unsafe {
         let table = _mm512_loadu_si512(E2M1_BIG.as_ptr().cast());
-        for z in 0..4 {
-            _mm_prefetch::<_MM_HINT_T0>(codes.wrapping_add(AHEAD + 64 * z).cast());
-        }
         for z in 0..4 {
             let v = _mm512_loadu_si512(codes.add(64 * z).cast());
             let to = to.add(256 * z).cast::<__m512i>();
@@ -112,9 +106,6 @@ unsafe fn fp8_lines(codes: *const u8, scale: i32, to: *mut u8) {
         let exponent = _mm512_set1_epi16(0x78);
         let magnitude = _mm512_set1_epi16(0x7F0);
         let sign = _mm512_set1_epi16(i16::MIN);
-        for z in 0..8 {
-            _mm_prefetch::<_MM_HINT_T0>(codes.wrapping_add(AHEAD + 64 * z).cast());
-        }
         for pair in 0..16 {
             let v = _mm512_cvtepu8_epi16(_mm256_loadu_si256(codes.add(32 * pair).cast()));
             let normal = _mm512_add_epi16(_mm512_and_si512(_mm512_slli_epi16::<4>(v), magnitude), bias);

@@ -9,6 +9,8 @@ mod unit;
 
 use std::arch::asm;
 use std::arch::x86_64::*;
+use std::cell::Cell;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::decode::{Bf16, Fp4, Fp8};
@@ -26,6 +28,9 @@ const TILE: usize = 1024;
 
 /// C tiles of a pass.
 const SUMS: usize = 4;
+
+/// Bytes of a feature tile's blocks ahead of the reader that are asked for.
+const AHEAD: usize = 4096;
 
 /// Decoded B tiles, two sets by turns, so that decoding need not wait for the tile loads of the block before.
 #[repr(C, align(64))]
@@ -69,7 +74,8 @@ unsafe fn groups<F: TileFormat>(
     while at < tiles.end {
         let group = packed.tiles[at].group;
         let same = packed.tiles[at..tiles.end].iter().take_while(|t| t.group == group).count();
-        let job = Job { packed, launch, blocks, inputs: inputs.as_mut_ptr(), kept: kept.as_mut_ptr() };
+        let (inputs, kept) = (inputs.as_mut_ptr(), kept.as_mut_ptr());
+        let job = Job { packed, launch, blocks, inputs, kept, shape: Cell::new((0, 0)) };
         // SAFETY: as the caller states; the scratch has the sizes that the kernels need.
         unsafe {
             round_inputs(&job, group as usize * packed.cols);
@@ -94,12 +100,29 @@ struct Job<'a> {
     inputs: *mut u8,
     /// Room for decoded B tiles.
     kept: *mut u8,
+    /// Rows of the tiles as they are set up.
+    shape: Cell<(usize, usize)>,
 }
 
 impl Job<'_> {
     /// The A tiles of sixteen rows.
     fn a(&self, row_tile: usize) -> *const u8 {
         self.inputs.wrapping_add(row_tile * self.blocks * TILE)
+    }
+
+    /// Sets up tiles for one or two row tiles, unless they are, and makes the C tiles zero.
+    #[target_feature(enable = "avx512f")]
+    unsafe fn begin(&self, shape: (usize, usize)) {
+        // SAFETY: the process may use tiles, as the caller states.
+        unsafe {
+            if self.shape.replace(shape) != shape {
+                configure(shape.0, shape.1);
+            }
+            zero!(0);
+            zero!(1);
+            zero!(2);
+            zero!(3);
+        }
     }
 
     /// Rows of a row tile.
@@ -152,7 +175,6 @@ unsafe fn few<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>) {
     let mut at = tiles.start;
     // SAFETY: tiles and rows lie in the launch.
     unsafe {
-        configure(job.rows(0), 0);
         while at < tiles.end {
             at += match tiles.end - at {
                 4.. => few_pass::<F, 4>(job, at),
@@ -163,47 +185,52 @@ unsafe fn few<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>) {
     }
 }
 
-/// One row tile by `N` feature tiles.
+/// One row tile by `N` feature tiles. A block is decoded while the tile unit takes the block before, so that its stores
+/// are over when they are loaded.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn few_pass<F: TileFormat, const N: usize>(job: &Job<'_>, tile: usize) -> usize {
-    let mut weights = Weights([0; 2 * SUMS * TILE]);
-    let mut sums = Sums([0.0; SUMS * ROWS * FEATURES]);
-    let (codes, scales) = (job.packed.codes(tile), job.packed.scales(tile));
+    let mut weights = MaybeUninit::<Weights>::uninit();
+    let mut sums = MaybeUninit::<Sums>::uninit();
+    let room = weights.as_mut_ptr().cast::<u8>();
     let a = job.a(0);
-    // SAFETY: tiles and rows lie in the launch; tiles were configured.
+    // SAFETY: tiles and rows lie in the launch; tiles were configured; what is read of the rooms was written.
     unsafe {
-        zero!(0);
-        zero!(1);
-        zero!(2);
-        zero!(3);
+        let streams: [Stream<F>; N] = std::array::from_fn(|q| Stream::new(job, tile + q, N));
+        job.begin((job.rows(0), 0));
+        for (q, stream) in streams.iter().enumerate() {
+            stream.decode(0, room.add(q * TILE));
+        }
         for b in 0..job.blocks {
-            let mut at = [std::ptr::null(); N];
-            for (q, at) in at.iter_mut().enumerate() {
-                let block = q * job.blocks + b;
-                let codes = codes.add(block * F::BLOCK);
-                if F::READY {
-                    *at = codes;
-                } else {
-                    let to = weights.0.as_mut_ptr().add((b % 2 * SUMS + q) * TILE);
-                    F::folded(codes, scales.add(block * F::SCALES), to);
-                    *at = to.cast_const();
+            let set = room.add(b % 2 * SUMS * TILE);
+            let next = room.add((b + 1) % 2 * SUMS * TILE);
+            let more = b + 1 < job.blocks;
+            load!(4, a.add(b * TILE));
+            load!(6, streams[0].at(b, set));
+            multiply!(0, 4, 6);
+            if more {
+                streams[0].decode(b + 1, next);
+            }
+            if N > 1 {
+                load!(7, streams[1 % N].at(b, set.add(TILE)));
+                multiply!(1, 4, 7);
+                if more {
+                    streams[1 % N].decode(b + 1, next.add(TILE));
                 }
             }
-            load!(4, a.add(b * TILE));
-            load!(6, at[0]);
-            multiply!(0, 4, 6);
-            if N > 1 {
-                load!(7, at[1 % N]);
-                multiply!(1, 4, 7);
-            }
             if N > 2 {
-                load!(6, at[2 % N]);
+                load!(6, streams[2 % N].at(b, set.add(2 * TILE)));
                 multiply!(2, 4, 6);
-                load!(7, at[3 % N]);
+                if more {
+                    streams[2 % N].decode(b + 1, next.add(2 * TILE));
+                }
+                load!(7, streams[3 % N].at(b, set.add(3 * TILE)));
                 multiply!(3, 4, 7);
+                if more {
+                    streams[3 % N].decode(b + 1, next.add(3 * TILE));
+                }
             }
         }
-        let out = sums.0.as_mut_ptr();
+        let out = sums.as_mut_ptr().cast::<f32>();
         store!(0, out);
         store!(1, out.add(256));
         store!(2, out.add(512));
@@ -213,6 +240,52 @@ unsafe fn few_pass<F: TileFormat, const N: usize>(job: &Job<'_>, tile: usize) ->
         }
     }
     N
+}
+
+/// The blocks of one feature tile.
+struct Stream<F> {
+    codes: *const u8,
+    scales: *const u8,
+    /// Block from which on what lies ahead belongs to the same place of the next pass.
+    turn: usize,
+    /// Bytes from there to that.
+    jump: usize,
+    format: std::marker::PhantomData<F>,
+}
+
+impl<F: TileFormat> Stream<F> {
+    /// `step` tiles a pass.
+    unsafe fn new(job: &Job<'_>, tile: usize, step: usize) -> Self {
+        Self {
+            codes: job.packed.codes(tile),
+            scales: job.packed.scales(tile),
+            turn: job.blocks.saturating_sub(AHEAD / F::BLOCK),
+            jump: (step - 1) * job.blocks * F::BLOCK,
+            format: std::marker::PhantomData,
+        }
+    }
+
+    /// Decodes a block, and asks for one further on.
+    #[inline(always)]
+    unsafe fn decode(&self, block: usize, to: *mut u8) {
+        let jump = if block < self.turn { 0 } else { self.jump };
+        let ahead = self.codes.wrapping_add(block * F::BLOCK + AHEAD + jump);
+        for line in 0..F::BLOCK / 64 {
+            // SAFETY: any address may be asked for.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(64 * line).cast()) };
+        }
+        if !F::READY {
+            // SAFETY: the block and its scales lie in the tile.
+            unsafe { F::folded(self.codes.add(block * F::BLOCK), self.scales.add(block * F::SCALES), to) };
+        }
+    }
+
+    /// Where a block lies as a B tile: in `decoded`, or as it was packed.
+    #[inline(always)]
+    unsafe fn at(&self, block: usize, decoded: *const u8) -> *const u8 {
+        // SAFETY: the block lies in the tile.
+        if F::READY { unsafe { self.codes.add(block * F::BLOCK) } } else { decoded }
+    }
 }
 
 /// Several row tiles: two by two feature tiles a pass; each feature tile is decoded once.
@@ -262,15 +335,15 @@ unsafe fn pairs<F: TileFormat>(
     scales: [*const u8; 2],
     row_tiles: usize,
 ) {
-    let mut weights = Weights([0; 2 * SUMS * TILE]);
-    let mut sums = Sums([0.0; SUMS * ROWS * FEATURES]);
-    let out = sums.0.as_mut_ptr();
+    let mut weights = MaybeUninit::<Weights>::uninit();
+    let mut sums = MaybeUninit::<Sums>::uninit();
+    let (room, out) = (weights.as_mut_ptr().cast::<u8>(), sums.as_mut_ptr().cast::<f32>());
     for row_tile in (0..row_tiles).step_by(2) {
         let second = row_tile + 1 < row_tiles;
         // SAFETY: tiles and rows lie in the launch; an absent second row or feature tile repeats the first.
         unsafe {
             let other = row_tile + usize::from(second);
-            configure(job.rows(row_tile), job.rows(other));
+            job.begin((job.rows(row_tile), job.rows(other)));
             let a = [job.a(row_tile), job.a(other)];
             for b in 0..job.blocks {
                 let mut at = [std::ptr::null(); 2];
@@ -279,7 +352,7 @@ unsafe fn pairs<F: TileFormat>(
                     if F::READY {
                         at[q] = codes;
                     } else {
-                        let to = weights.0.as_mut_ptr().add((b % 2 * SUMS + q) * TILE);
+                        let to = room.add((b % 2 * SUMS + q) * TILE);
                         F::folded(codes, scales[q].add(b * F::SCALES), to);
                         at[q] = to.cast_const();
                     }
@@ -315,7 +388,7 @@ unsafe fn scaled<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>) {
         let rows = job.rows(row_tile);
         // SAFETY: tiles and rows lie in the launch.
         unsafe {
-            configure(rows, 0);
+            job.begin((rows, 0));
             for tile in tiles.clone() {
                 let (codes, scales) = (job.packed.codes(tile), job.packed.scales(tile));
                 let mut sums = Sums([0.0; SUMS * ROWS * FEATURES]);

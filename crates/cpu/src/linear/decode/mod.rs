@@ -11,7 +11,6 @@ mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-#[cfg(test)]
 pub(crate) use scalar::E2M1;
 
 use super::{FEATURES, Format};
