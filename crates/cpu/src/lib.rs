@@ -10,6 +10,7 @@ pub mod linear;
 mod math;
 mod memory;
 mod moe;
+mod numa;
 mod ops;
 mod path;
 mod pool;

@@ -5,6 +5,8 @@ use std::ptr::NonNull;
 
 use tokenfare_device::{DeviceError, Result, refusable};
 
+use crate::numa;
+
 /// Alignment of every allocation, one cache line.
 pub(crate) const ALIGN: usize = 64;
 
@@ -27,12 +29,17 @@ unsafe impl Send for HugeBytes {}
 unsafe impl Sync for HugeBytes {}
 
 impl HugeBytes {
-    /// Allocates `len` zeroed bytes for packed weights.
+    /// Allocates `len` zeroed bytes for packed weights, on several nodes each share near the thread that will read it.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`] when the system refuses.
     pub fn new(len: usize) -> Result<Self> {
-        Self::zeroed(len, "packed weights")
+        let bytes = Self::zeroed(len, "packed weights")?;
+        if bytes.layout.align() == HUGE_PAGE {
+            // SAFETY: a fresh block of whole huge pages.
+            unsafe { numa::place(bytes.as_mut_ptr(), bytes.layout.size(), HUGE_PAGE) };
+        }
+        Ok(bytes)
     }
 
     /// Allocates `len` zeroed bytes; `what` names their use in the error.

@@ -1,17 +1,20 @@
 //! Working memory of one thread.
 
 use crate::memory::HugeBytes;
+use crate::moe::Plan;
 
 /// A growable arena that belongs to one thread of the pool; contents do not survive from one use to the next.
 #[derive(Debug, Default)]
 pub struct Scratch {
     bytes: Option<HugeBytes>,
+    /// Working memory of the mixture of experts.
+    pub(crate) plan: Plan,
 }
 
 impl Scratch {
     /// An empty arena.
     pub const fn new() -> Self {
-        Self { bytes: None }
+        Self { bytes: None, plan: Plan::new() }
     }
 
     /// `len` bytes aligned to 64, with whatever they held before.

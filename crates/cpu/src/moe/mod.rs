@@ -17,7 +17,8 @@ use crate::linear::{FEATURES, Launch, Packed, RowsMutPtr, RowsPtr};
 use crate::math::exp;
 use crate::simd::{F32x16, per_isa};
 use crate::{Path, Scratch};
-use plan::{Group, Plan};
+use plan::Group;
+pub(crate) use plan::Plan;
 
 /// Number of stages; a barrier belongs after each.
 pub const STAGES: usize = 3;
@@ -191,10 +192,9 @@ unsafe fn hidden(args: &MoeArgs<'_>, thread: usize, threads: usize, scratch: &mu
     let (hidden, products) = (args.hidden(), args.products());
     // SAFETY: as the caller states; threads have features of their own.
     unsafe {
-        let plan = Plan::new(args);
-        let groups = plan.groups(args);
-        let costs: Vec<_> = groups.iter().map(|g| (g.weights[0].tiles(), g.cost(&g.weights[..2]))).collect();
-        for (group, tiles) in groups.iter().zip(plan::share(&costs, thread, threads)) {
+        let mut plan = std::mem::take(&mut scratch.plan);
+        plan.fill(args);
+        for (group, tiles) in plan.share(args, 0..2, thread, threads) {
             if tiles.is_empty() {
                 continue;
             }
@@ -203,8 +203,9 @@ unsafe fn hidden(args: &MoeArgs<'_>, thread: usize, threads: usize, scratch: &mu
             let gate = Launch { n: group.rows.len(), x: args.x, x_rows, y: hidden, y_rows };
             w1.launch(gate, tiles.clone(), scratch);
             w3.launch(Launch { y: products, ..gate }, tiles.clone(), scratch);
-            activate(args.path, args, group, tiles.start * FEATURES, tiles.end * FEATURES);
+            activate(args.path, args, &group, tiles.start * FEATURES, tiles.end * FEATURES);
         }
+        scratch.plan = plan;
     }
 }
 
@@ -214,14 +215,14 @@ unsafe fn products(args: &MoeArgs<'_>, thread: usize, threads: usize, scratch: &
     let x = RowsPtr { ptr: hidden.ptr, stride: hidden.stride };
     // SAFETY: as the caller states; threads have features of their own.
     unsafe {
-        let plan = Plan::new(args);
-        let groups = plan.groups(args);
-        let costs: Vec<_> = groups.iter().map(|g| (g.weights[2].tiles(), g.cost(&g.weights[2..]))).collect();
-        for (group, tiles) in groups.iter().zip(plan::share(&costs, thread, threads)) {
+        let mut plan = std::mem::take(&mut scratch.plan);
+        plan.fill(args);
+        for (group, tiles) in plan.share(args, 2..3, thread, threads) {
             let places = Some(group.places);
             let launch = Launch { n: group.rows.len(), x, x_rows: places, y, y_rows: places };
             group.weights[2].launch(launch, tiles, scratch);
         }
+        scratch.plan = plan;
     }
 }
 

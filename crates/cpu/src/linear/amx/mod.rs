@@ -29,6 +29,9 @@ const TILE: usize = 1024;
 /// C tiles of a pass.
 const SUMS: usize = 4;
 
+/// Bytes of decoded feature tiles that stay in a core's second cache beside the inputs of two row tiles.
+const KEPT: usize = 1 << 20;
+
 /// Bytes of a feature tile's blocks ahead of the reader that are asked for.
 const AHEAD: usize = 4096;
 
@@ -66,8 +69,8 @@ unsafe fn groups<F: TileFormat>(
 ) {
     let blocks = packed.blocks();
     let row_tiles = launch.n.div_ceil(ROWS);
-    // Two decoded B tiles over all blocks, for launches that read them more than once.
-    let kept = if F::READY || row_tiles <= 2 { 0 } else { 2 * blocks * TILE };
+    // Decoded B tiles over all blocks, for launches that read them more than once.
+    let kept = if F::READY || row_tiles <= 2 { 0 } else { held(blocks).min(tiles.len()) * blocks * TILE };
     let (inputs, kept) =
         scratch.bytes(row_tiles * blocks * TILE + kept).split_at_mut(row_tiles * blocks * TILE);
     let mut at = tiles.start;
@@ -292,88 +295,97 @@ impl<F: TileFormat> Stream<F> {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn many<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>) {
     let row_tiles = job.launch.n.div_ceil(ROWS);
-    for tile in tiles.clone().step_by(2) {
-        let both = tile + 1 < tiles.end;
-        // SAFETY: tiles and rows lie in the launch.
+    let held = held(job.blocks);
+    for first in tiles.clone().step_by(held) {
+        let group = first..tiles.end.min(first + held);
+        // SAFETY: tiles and rows lie in the launch; the kept room holds a group.
         unsafe {
-            if F::READY {
-                let (first, second) = (job.packed.codes(tile), job.packed.codes(tile + usize::from(both)));
-                pairs::<Bf16>(job, tile, both, [first, second], [first, second], row_tiles);
-            } else if row_tiles <= 2 {
-                let other = tile + usize::from(both);
-                let codes = [job.packed.codes(tile), job.packed.codes(other)];
-                pairs::<F>(
-                    job,
-                    tile,
-                    both,
-                    codes,
-                    [job.packed.scales(tile), job.packed.scales(other)],
-                    row_tiles,
-                );
-            } else {
-                let kept = [job.kept, job.kept.add(job.blocks * TILE)];
-                for (q, to) in kept.into_iter().take(1 + usize::from(both)).enumerate() {
-                    let (codes, scales) = (job.packed.codes(tile + q), job.packed.scales(tile + q));
+            if !F::READY && row_tiles <= 2 {
+                for tile in group.clone().step_by(2) {
+                    let other = tile + usize::from(tile + 1 < group.end);
+                    let codes = [job.packed.codes(tile), job.packed.codes(other)];
+                    let scales = [job.packed.scales(tile), job.packed.scales(other)];
+                    pair::<F>(job, tile..group.end.min(tile + 2), codes, scales, 0);
+                }
+                continue;
+            }
+            let size = job.blocks * TILE;
+            let at = |tile: usize| match F::READY {
+                true => job.packed.codes(tile),
+                false => job.kept.wrapping_add((tile - first) * size).cast_const(),
+            };
+            if !F::READY {
+                for tile in group.clone() {
+                    let stream = Stream::<F>::new(job, tile, 1);
                     for b in 0..job.blocks {
-                        F::folded(codes.add(b * F::BLOCK), scales.add(b * F::SCALES), to.add(b * TILE));
+                        stream.decode(b, job.kept.add((tile - first) * size + b * TILE));
                     }
                 }
-                let kept = [kept[0].cast_const(), kept[usize::from(both)].cast_const()];
-                pairs::<Bf16>(job, tile, both, kept, kept, row_tiles);
+            }
+            // The inputs of two row tiles stay in the second cache while the group passes by.
+            for row_tile in (0..row_tiles).step_by(2) {
+                for tile in group.clone().step_by(2) {
+                    let codes = [at(tile), at(tile + usize::from(tile + 1 < group.end))];
+                    pair::<Bf16>(job, tile..group.end.min(tile + 2), codes, codes, row_tile);
+                }
             }
         }
     }
 }
 
-/// All row tiles by two feature tiles, row tiles two by two.
+/// Feature tiles that a group holds decoded, an even number.
+fn held(blocks: usize) -> usize {
+    (KEPT / (blocks * TILE)).max(2) / 2 * 2
+}
+
+/// Two row tiles, or the last one, by one or two feature tiles.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn pairs<F: TileFormat>(
+unsafe fn pair<F: TileFormat>(
     job: &Job<'_>,
-    tile: usize,
-    both: bool,
+    tiles: Range<usize>,
     codes: [*const u8; 2],
     scales: [*const u8; 2],
-    row_tiles: usize,
+    row_tile: usize,
 ) {
     let mut weights = MaybeUninit::<Weights>::uninit();
     let mut sums = MaybeUninit::<Sums>::uninit();
     let (room, out) = (weights.as_mut_ptr().cast::<u8>(), sums.as_mut_ptr().cast::<f32>());
-    for row_tile in (0..row_tiles).step_by(2) {
-        let second = row_tile + 1 < row_tiles;
-        // SAFETY: tiles and rows lie in the launch; an absent second row or feature tile repeats the first.
-        unsafe {
-            let other = row_tile + usize::from(second);
-            job.begin((job.rows(row_tile), job.rows(other)));
-            let a = [job.a(row_tile), job.a(other)];
-            for b in 0..job.blocks {
-                let mut at = [std::ptr::null(); 2];
-                for q in 0..2 {
-                    let codes = codes[q].add(b * F::BLOCK);
-                    if F::READY {
-                        at[q] = codes;
-                    } else {
-                        let to = room.add((b % 2 * SUMS + q) * TILE);
-                        F::folded(codes, scales[q].add(b * F::SCALES), to);
-                        at[q] = to.cast_const();
-                    }
+    let second = row_tile + 1 < job.launch.n.div_ceil(ROWS);
+    // SAFETY: tiles and rows lie in the launch; an absent second feature tile repeats the first.
+    unsafe {
+        let other = row_tile + usize::from(second);
+        job.begin((job.rows(row_tile), job.rows(other)));
+        let a = [job.a(row_tile), job.a(other)];
+        for b in 0..job.blocks {
+            let mut at = [std::ptr::null(); 2];
+            for q in 0..2 {
+                let codes = codes[q].add(b * F::BLOCK);
+                if F::READY {
+                    at[q] = codes;
+                } else {
+                    let to = room.add((b % 2 * SUMS + q) * TILE);
+                    F::folded(codes, scales[q].add(b * F::SCALES), to);
+                    at[q] = to.cast_const();
                 }
-                load!(4, a[0].add(b * TILE));
+            }
+            load!(4, a[0].add(b * TILE));
+            load!(6, at[0]);
+            multiply!(0, 4, 6);
+            load!(7, at[1]);
+            multiply!(1, 4, 7);
+            if second {
                 load!(5, a[1].add(b * TILE));
-                load!(6, at[0]);
-                multiply!(0, 4, 6);
                 multiply!(2, 5, 6);
-                load!(7, at[1]);
-                multiply!(1, 4, 7);
                 multiply!(3, 5, 7);
             }
-            store!(0, out);
-            store!(1, out.add(256));
-            store!(2, out.add(512));
-            store!(3, out.add(768));
-            for r in 0..1 + usize::from(second) {
-                for q in 0..1 + usize::from(both) {
-                    job.finish(row_tile + r, tile + q, out.add((2 * r + q) * 256));
-                }
+        }
+        store!(0, out);
+        store!(1, out.add(256));
+        store!(2, out.add(512));
+        store!(3, out.add(768));
+        for r in 0..1 + usize::from(second) {
+            for (q, tile) in tiles.clone().enumerate() {
+                job.finish(row_tile + r, tile, out.add((2 * r + q) * 256));
             }
         }
     }
