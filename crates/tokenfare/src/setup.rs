@@ -24,7 +24,7 @@ use crate::{drafter, progress};
 /// Tokens of one prompt piece.
 const PIECE_ROWS: usize = 256;
 /// Worker threads that may be asked for: all of them wait for each other between the steps of a layer.
-const MOST_THREADS: usize = 1024;
+pub const MOST_THREADS: usize = 1024;
 /// Rows of one verify window, all streams together.
 pub const WINDOW_ROWS: usize = 64;
 
@@ -74,6 +74,11 @@ fn path(setting: CpuPath) -> PathChoice {
     }
 }
 
+/// The CPU device of the settings; 0 threads: one for each CPU that the process may use.
+pub fn cpu(settings: &Settings, threads: usize, max_rows: usize) -> Result<Cpu> {
+    Ok(Cpu::new(CpuOptions { path: path(settings.cpu_path), threads, max_rows })?)
+}
+
 impl<'a> Setup<'a> {
     /// Checks the flags and opens the checkpoint in `dir`.
     pub fn open(
@@ -117,11 +122,7 @@ impl<'a> Setup<'a> {
         let max_rows = self.options.launch_rows(self.checkpoint.config());
         match self.args.device {
             DeviceKind::Auto | DeviceKind::Cpu => {
-                let device = Cpu::new(CpuOptions {
-                    path: path(self.settings.cpu_path),
-                    threads: self.args.threads.unwrap_or(0),
-                    max_rows,
-                })?;
+                let device = cpu(self.settings, self.args.threads.unwrap_or(0), max_rows)?;
                 purpose.run(self, self.load(device)?)
             }
             DeviceKind::Reference => purpose.run(self, self.load(Reference::new(max_rows))?),

@@ -204,3 +204,44 @@ fn an_interrupt_ends_the_servers_and_leaves_a_part_of_the_receipt() {
 fn what_cannot_be_measured_is_refused(#[case] args: &[&str], #[case] message: &str) {
     assert_eq!(support::refusal(tokenfare().arg("bench").args(args)), message);
 }
+
+#[test]
+fn device_speeds_are_told_in_tables_and_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("out.json");
+    let mut command = tokenfare();
+    command.args(["bench", "device", "--ops", "linear-fp8,attention", "--rows", "1,3", "--threads", "1,2"]);
+    command.args(["--pairs", "1", "--memory-mib", "2", "--least-ms", "0", "--output"]).arg(&output);
+    let said = command.output().unwrap();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let text = String::from_utf8(said.stdout).unwrap();
+    let report: Value = serde_json::from_slice(&std::fs::read(&output).unwrap()).unwrap();
+    let runs = report["runs"].as_array().unwrap();
+    assert_eq!(runs.iter().map(|r| r["threads"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2]);
+    for run in runs {
+        let measured = run["measured"].as_array().unwrap();
+        let ops: Vec<&str> = measured.iter().map(|m| m["op"].as_str().unwrap()).collect();
+        assert_eq!(ops, ["linear-fp8", "attention"]);
+        for m in measured {
+            let rows: Vec<u64> =
+                m["speeds"].as_array().unwrap().iter().map(|s| s["rows"].as_u64().unwrap()).collect();
+            assert_eq!(rows, [1, 3]);
+            assert_eq!(m["two_threads_over_one"].is_null(), run["threads"] == 1);
+            let title = format!("\n{}, {}, ", m["op"].as_str().unwrap(), m["shape"].as_str().unwrap());
+            assert!(text.contains(&title), "{title} in {text}");
+        }
+    }
+}
+
+#[rstest]
+#[case(&["--rows", "0"], "--rows 0: expected 1 to 4096")]
+#[case(&["--threads", "0"], "--threads 0: expected 1 to 1024")]
+#[case(&["--pairs", "0"], "--pairs 0: expected 1 to 1000")]
+#[case(&["--memory-mib", "0"], "--memory-mib 0: expected 1 to 1048576")]
+#[case(&["--least-ms", "60001"], "--least-ms 60001: expected up to 60000")]
+fn device_refuses_what_it_cannot_measure(#[case] flags: &[&str], #[case] words: &str) {
+    let said = tokenfare().args(["bench", "device"]).args(flags).output().unwrap();
+    let line = String::from_utf8(said.stderr).unwrap();
+    assert_eq!((said.status.code(), line.lines().count()), (Some(1), 1), "{line}");
+    assert_eq!(line.trim_end(), format!("tokenfare: {words}"));
+}

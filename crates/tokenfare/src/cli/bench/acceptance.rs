@@ -111,7 +111,7 @@ impl AcceptanceArgs {
 }
 
 /// Writes beside `file`, then renames, so that no reader sees a part.
-fn write_whole(file: &Path, text: &str) -> Result<()> {
+pub fn write_whole(file: &Path, text: &str) -> Result<()> {
     let mut partial = file.as_os_str().to_owned();
     partial.push(".partial");
     let partial = PathBuf::from(partial);

@@ -3,6 +3,7 @@
 mod acceptance;
 mod compare;
 mod concurrent;
+mod device;
 mod openai;
 mod prompt;
 mod receipt;
@@ -36,6 +37,8 @@ enum Bench {
     Receipt(receipt::ReceiptArgs),
     /// How often the drafter's drafts are kept, by position, domain and temperature
     Acceptance(acceptance::AcceptanceArgs),
+    /// How fast the CPU device's operations are, beside how fast it reads memory
+    Device(device::DeviceArgs),
 }
 
 /// Runs the chosen measurement.
@@ -48,5 +51,6 @@ pub fn bench(args: BenchArgs) -> Result<()> {
         Bench::Compare(args) => compare::compare(&args),
         Bench::Receipt(args) => receipt::receipt(&args),
         Bench::Acceptance(args) => acceptance::acceptance(args),
+        Bench::Device(args) => device::device(args),
     }
 }

@@ -10,7 +10,8 @@ fn share(value: Option<f64>) -> String {
     value.map_or("-".to_owned(), |v| format!("{v:.2}"))
 }
 
-fn row(cells: impl IntoIterator<Item = String>) -> String {
+/// One row.
+pub fn row(cells: impl IntoIterator<Item = String>) -> String {
     let mut line = String::from("|");
     for cell in cells {
         line += &format!(" {cell} |");
@@ -18,7 +19,8 @@ fn row(cells: impl IntoIterator<Item = String>) -> String {
     line + "\n"
 }
 
-fn header(cells: Vec<String>) -> String {
+/// The first row and its rule.
+pub fn header(cells: Vec<String>) -> String {
     let rule = "|---".repeat(cells.len()) + "|\n";
     row(cells) + &rule
 }
