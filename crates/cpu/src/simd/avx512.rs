@@ -85,9 +85,9 @@ impl F32x16 for Avx512 {
     }
     #[inline(always)]
     unsafe fn sums(v: [Self; 16]) -> Self {
-        // Each step adds the halves of two vectors at once, with the sums of both side by side.
         // SAFETY: the caller has AVX-512.
         unsafe {
+            // Each step adds the halves of two vectors at once, with the sums of both side by side.
             let eights = |a: Self, b: Self| {
                 let low = _mm512_shuffle_f32x4::<0x44>(a.0, b.0);
                 _mm512_add_ps(low, _mm512_shuffle_f32x4::<0xEE>(a.0, b.0))
