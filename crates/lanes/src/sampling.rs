@@ -5,6 +5,7 @@
 //! a draft, a verify row and a serial step at the same position draw alike.
 
 use crate::{Sampling, TokenLogprob};
+use multiversion::multiversion;
 use sha2::{Digest, Sha256};
 use std::cmp::Ordering;
 
@@ -17,7 +18,14 @@ const NEGLIGIBLE: f64 = -38.0;
 /// Slack of bounds that only decide whether an exact value must be computed.
 const SLACK: f64 = 1e-6;
 
+/// Slack of a quotient that is computed as a product, as a share of it.
+const RELATIVE_SLACK: f64 = 1e-15;
+
+/// Tokens that are bounded together.
+const CHUNK: usize = 64;
+
 /// The finaliser of splitmix64.
+#[inline(always)]
 const fn mix(z: u64) -> u64 {
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -51,12 +59,11 @@ fn noise(bits: u64) -> f64 {
 }
 
 /// An upper bound of [`noise`] without logarithms: `-ln(-ln u) <= -ln(1 - u)`, and `1 - u` is at least the power of two below it.
+#[inline(always)]
 fn noise_bound(bits: u64) -> f64 {
-    match (!bits).leading_zeros() {
-        // The largest `u` rounds to 1.
-        53.. => f64::INFINITY,
-        zeros => f64::from(zeros + 1) * std::f64::consts::LN_2 + SLACK,
-    }
+    let zeros = (!bits).leading_zeros();
+    // The largest `u` rounds to 1.
+    if zeros >= 53 { f64::INFINITY } else { f64::from(zeros + 1) * std::f64::consts::LN_2 + SLACK }
 }
 
 /// The seed of a request that names none: a hash of the prompt and the server's salt, with the top bit clear.
@@ -162,8 +169,7 @@ impl Sampler {
         let temperature = sampling.temperature.max(COLDEST);
         let key = position_key(sampling.seed, position as u64);
         if sampling.top_k == 0 && sampling.top_p >= 1.0 && sampling.min_p == 0.0 {
-            let all = logits.iter().zip(0..).map(|(&logit, id)| Candidate { logit, id });
-            return likeliest_score(all, top, temperature, key);
+            return likeliest_of_all(logits, top, temperature, key);
         }
         filter(candidates, logits, top, sampling, temperature);
         likeliest_score(candidates.iter().copied(), top, temperature, key)
@@ -221,7 +227,12 @@ fn lowest_allowed(vocab: usize, allowed: Option<&[u32]>) -> u32 {
     allowed.and_then(lowest).unwrap_or(0) as u32
 }
 
-/// The candidate with the largest `logit / T + noise`. `top` is one of them; starting with it lets the bound rule out most others.
+/// The score `logit / T + noise` of a candidate whose key is `bits`.
+fn score(candidate: Candidate, temperature: f64, bits: u64) -> f64 {
+    f64::from(candidate.logit) / temperature + noise(bits)
+}
+
+/// The candidate with the largest score. `top` is one of them; starting with it lets the bound rule out most others.
 fn likeliest_score(
     candidates: impl Iterator<Item = Candidate>,
     top: Candidate,
@@ -229,15 +240,49 @@ fn likeliest_score(
     key: u64,
 ) -> u32 {
     let bits = |c: Candidate| mix(key ^ u64::from(c.id));
-    let score = |c: Candidate, bits: u64| f64::from(c.logit) / temperature + noise(bits);
-    let mut best = Best { score: score(top, bits(top)), candidate: top };
+    let mut best = Best { score: score(top, temperature, bits(top)), candidate: top };
     for candidate in candidates {
         let bits = bits(candidate);
         if f64::from(candidate.logit) / temperature + noise_bound(bits) >= best.score {
-            best.offer(score(candidate, bits), candidate);
+            best.offer(score(candidate, temperature, bits), candidate);
         }
     }
     best.candidate.id
+}
+
+/// [`likeliest_score`] of all `logits`: chunks whose bounds stay below the best score are passed over.
+fn likeliest_of_all(logits: &[f32], top: Candidate, temperature: f64, key: u64) -> u32 {
+    let mut best = Best { score: score(top, temperature, mix(key ^ u64::from(top.id))), candidate: top };
+    let scale = 1.0 / temperature;
+    for (chunk, first) in logits.chunks(CHUNK).zip((0..).step_by(CHUNK)) {
+        if !may_reach(chunk, u64::from(first), key, scale, best.score) {
+            continue;
+        }
+        for (&logit, id) in chunk.iter().zip(first..) {
+            let (candidate, bits) = (Candidate { logit, id }, mix(key ^ u64::from(id)));
+            if f64::from(logit) / temperature + noise_bound(bits) >= best.score {
+                best.offer(score(candidate, temperature, bits), candidate);
+            }
+        }
+    }
+    best.candidate.id
+}
+
+/// Whether a bound of `logit * scale + noise` reaches `least` for one of the tokens from `first` on. It only decides
+/// whether exact scores are computed, so its rounding changes no draw.
+#[multiversion(targets(
+    "x86_64+avx512f+avx512bw+avx512cd+avx512dq+avx512vl",
+    "x86_64+avx2+fma",
+    "aarch64+neon"
+))]
+fn may_reach(logits: &[f32], first: u64, key: u64, scale: f64, least: f64) -> bool {
+    let mut reaches = false;
+    for (i, &logit) in logits.iter().enumerate() {
+        let scaled = f64::from(logit) * scale;
+        let bound = noise_bound(mix(key ^ (first + i as u64)));
+        reaches |= scaled + scaled.abs() * RELATIVE_SLACK + bound >= least;
+    }
+    reaches
 }
 
 /// Fills `candidates` with the tokens that top-k, top-p and min-p leave.
@@ -258,12 +303,14 @@ fn filter(
     } else {
         f64::NEG_INFINITY
     };
-    let kept = logits.iter().zip(0..).map(|(&logit, id)| Candidate { logit, id });
-    candidates.clear();
-    candidates.extend(kept.filter(|c| c.logit > f32::NEG_INFINITY && below(c.logit) >= floor));
-    if (1..candidates.len()).contains(&sampling.top_k) {
-        candidates.select_nth_unstable_by(sampling.top_k - 1, Candidate::order);
-        candidates.truncate(sampling.top_k);
+    let passes = |c: &Candidate| c.logit > f32::NEG_INFINITY && below(c.logit) >= floor;
+    if (1..logits.len()).contains(&sampling.top_k) {
+        // Whoever is under the floor comes after everyone above it, so the order of the two filters is free.
+        take_top(candidates, logits, sampling.top_k);
+        candidates.retain(passes);
+    } else {
+        candidates.clear();
+        candidates.extend(logits.iter().zip(0..).map(|(&logit, id)| Candidate { logit, id }).filter(passes));
     }
     if sampling.top_p < 1.0 {
         candidates.sort_unstable_by(Candidate::order);
@@ -279,6 +326,28 @@ fn filter(
     }
     if sampling.min_p > 0.0 {
         candidates.retain(|c| libm::exp(below(c.logit)) >= sampling.min_p);
+    }
+}
+
+/// Replaces `candidates` by the `k` first of `logits` in the order of candidates, in any order; NaN is left out.
+fn take_top(candidates: &mut Vec<Candidate>, logits: &[f32], k: usize) {
+    candidates.clear();
+    let mut least = f32::NEG_INFINITY;
+    for (chunk, first) in logits.chunks(CHUNK).zip((0..).step_by(CHUNK)) {
+        if !chunk.iter().fold(false, |any, &logit| any | (logit >= least)) {
+            continue;
+        }
+        let kept = chunk.iter().zip(first..).filter(|(logit, _)| **logit >= least);
+        candidates.extend(kept.map(|(&logit, id)| Candidate { logit, id }));
+        if candidates.len() >= 2 * k + CHUNK {
+            candidates.select_nth_unstable_by(k - 1, Candidate::order);
+            candidates.truncate(k);
+            least = candidates[k - 1].logit;
+        }
+    }
+    if candidates.len() > k {
+        candidates.select_nth_unstable_by(k - 1, Candidate::order);
+        candidates.truncate(k);
     }
 }
 
