@@ -107,7 +107,7 @@ pub(crate) async fn retrieve(
     server.responses.reply(caller.owner(), id(&uri)).map(Json)
 }
 
-/// That a response is no longer kept.
+/// That a response has been forgotten.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Deleted {
     id: String,
