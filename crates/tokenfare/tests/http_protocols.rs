@@ -64,8 +64,9 @@ fn tools() -> Asked {
 }
 
 fn form() -> Asked {
+    let name = json!({"name": {"enum": ["Paris", "Rome"]}});
     let schema =
-        json!({"type": "object", "properties": {"name": {"enum": ["Paris", "Rome"]}}, "required": ["name"]});
+        json!({"type": "object", "properties": name, "required": ["name"], "additionalProperties": false});
     let named = json!({"name": "city", "schema": schema});
     ask(
         "Name a city as JSON.",
