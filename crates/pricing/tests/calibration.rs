@@ -240,8 +240,8 @@ fn three_starts_on_a_quiet_machine_move_no_entry_by_a_tenth() {
             entries.push(table.draft_ms());
             entries
         });
-        for entry in 0..starts[0].len() {
-            let [a, b, c] = [0, 1, 2].map(|start| starts[start][entry]);
+        let [first, second, third] = &starts;
+        for (entry, ((&a, &b), &c)) in first.iter().zip(second).zip(third).enumerate() {
             let (least, most) = (a.min(b).min(c), a.max(b).max(c));
             assert!(most <= 1.1 * least, "machine {machine}, entry {entry}: {least} to {most} ms");
         }

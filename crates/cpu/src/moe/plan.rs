@@ -62,7 +62,11 @@ impl Plan {
         };
         let count = args.routed.count();
         let Self { pairs, rows, places, factors, routed } = self;
-        (pairs.clear(), rows.clear(), places.clear(), factors.clear(), routed.clear());
+        pairs.clear();
+        rows.clear();
+        places.clear();
+        factors.clear();
+        routed.clear();
         pairs.extend(experts.iter().zip(0..).map(|(&e, i)| (e, i)).filter(|(e, _)| (*e as usize) < count));
         pairs.sort_unstable();
         let place = |row: usize, slot: usize| (row * (k + 1) + slot) as u32;

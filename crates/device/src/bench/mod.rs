@@ -150,6 +150,16 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
+/// Launches of one operation, right after a look at the read ceiling.
+#[derive(Debug, Clone, Copy)]
+struct Pair {
+    seconds: f64,
+    work: Work,
+    launches: f64,
+    /// Bytes a second.
+    ceiling: f64,
+}
+
 /// Measures `op` at every row count. `ceiling` reads plain memory once and gives bytes a second. The device must take
 /// the largest row count.
 ///
@@ -176,18 +186,19 @@ pub fn measure<D: Device>(
                 work.flops += one.flops;
                 launches += 1;
             }
-            pairs.push((began.elapsed().as_secs_f64(), work, f64::from(launches), ceiling));
+            let seconds = began.elapsed().as_secs_f64();
+            pairs.push(Pair { seconds, work, launches: f64::from(launches), ceiling });
         }
     }
     let speeds = options.rows.iter().zip(pairs).map(|(&rows, pairs)| {
-        let over = |f: &dyn Fn(&(f64, Work, f64, f64)) -> f64| median(pairs.iter().map(f).collect());
+        let over = |figure: fn(&Pair) -> f64| median(pairs.iter().map(figure).collect());
         Speed {
             rows,
-            seconds: over(&|p| p.0 / p.2),
-            bytes_per_s: over(&|p| p.1.bytes as f64 / p.0),
-            flops_per_s: over(&|p| p.1.flops as f64 / p.0),
-            ceiling: over(&|p| p.3),
-            share: over(&|p| p.1.bytes as f64 / p.0 / p.3),
+            seconds: over(|p| p.seconds / p.launches),
+            bytes_per_s: over(|p| p.work.bytes as f64 / p.seconds),
+            flops_per_s: over(|p| p.work.flops as f64 / p.seconds),
+            ceiling: over(|p| p.ceiling),
+            share: over(|p| p.work.bytes as f64 / p.seconds / p.ceiling),
         }
     });
     Ok(Report { op, shape: case.shape(), speeds: speeds.collect() })
