@@ -28,11 +28,14 @@ def small():
 
 def describe_events(document):
     """Turns the schemas of streams, which are those of an event's data, into those of the event, as schemathesis reads them."""
-    for operation in (o for path in document["paths"].values() for o in path.values()):
+    for path, operation in ((path, o) for path, methods in document["paths"].items() for o in methods.values()):
         for response in operation["responses"].values():
             stream = response.get("content", {}).get("text/event-stream")
             if stream:
                 data = {"type": "string", "contentMediaType": "application/json", "contentSchema": stream["schema"]}
+                # OpenAI's older streams end with a word that is no JSON.
+                if path in ("/v1/chat/completions", "/v1/completions"):
+                    data = {"anyOf": [{"const": "[DONE]"}, data]}
                 stream["schema"] = {"type": "object", "properties": {"data": data}, "required": ["data"]}
 
 
