@@ -349,15 +349,17 @@ mod tests {
     #[test]
     fn parked_workers_wake_up() {
         let mut pool = Pool::new(3).unwrap();
+        let leaders = AtomicUsize::new(0);
         for _ in 0..20 {
             std::thread::sleep(SPIN_BEFORE_PARK * 4);
             // No thread can run two of these parts.
             let together = Barrier::new(3);
             pool.run(1, &|_, _, _| {
-                together.wait();
+                leaders.fetch_add(usize::from(together.wait().is_leader()), Ordering::Relaxed);
             })
             .unwrap();
         }
+        assert_eq!(leaders.into_inner(), 20);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Tenths of a usual round that a piece and the round after it may take together, so that no gap is three usual ones.
+/// Tenths of a usual round that a piece and the round after it may take together, so that gaps stay near three usual ones at most.
 const GAP_TENTHS: u32 = 25;
 
 /// Least rows that a piece is cut to: fewer cost a launch almost as much.

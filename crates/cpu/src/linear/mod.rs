@@ -13,8 +13,6 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use decode::E2M1;
-
 use std::ops::Range;
 use std::sync::Arc;
 

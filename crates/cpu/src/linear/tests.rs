@@ -1,7 +1,7 @@
 use rstest::rstest;
+use tokenfare_device::format::E2M1;
 use tokenfare_device::{DeviceError, LinearData, Matrix};
 
-use super::decode::E2M1;
 use super::{Kernel, Packed, RowsMutPtr, RowsPtr};
 use crate::random::Random;
 use crate::{Path, Scratch};

@@ -1,10 +1,11 @@
 //! Decoding of cache rows, the same values as the formats' own quantizers give.
 
 use tokenfare_device::CacheFormat;
+use tokenfare_device::format::decode_e8m0;
 
 use crate::args::Packed;
 use crate::simd::F32x16;
-use crate::simd::codes::{e4m3, e8m0};
+use crate::simd::codes::e4m3;
 
 /// Decodes one row of `width` values; the same values as [`CacheFormat::decode`].
 ///
@@ -18,7 +19,7 @@ unsafe fn decode_values<V: F32x16>(format: CacheFormat, row: *const u8, out: *mu
             CacheFormat::F32 => std::ptr::copy_nonoverlapping(row, out.cast(), 4 * width),
             CacheFormat::Fp8 => {
                 for group in 0..width / 32 {
-                    let scale = V::splat(e8m0(*row.add(width + group)));
+                    let scale = V::splat(decode_e8m0(*row.add(width + group)));
                     let (codes, out) = (row.add(32 * group), out.add(32 * group));
                     V::e4m3(codes).mul(scale).store(out);
                     V::e4m3(codes.add(16)).mul(scale).store(out.add(16));
@@ -32,7 +33,7 @@ unsafe fn decode_values<V: F32x16>(format: CacheFormat, row: *const u8, out: *mu
             }
             CacheFormat::Fp4Group32 => {
                 for group in 0..width / 32 {
-                    let scale = V::splat(e8m0(*row.add(width / 2 + group)));
+                    let scale = V::splat(decode_e8m0(*row.add(width / 2 + group)));
                     let (codes, out) = (row.add(16 * group), out.add(32 * group));
                     V::e2m1(codes).mul(scale).store(out);
                     V::e2m1(codes.add(8)).mul(scale).store(out.add(16));

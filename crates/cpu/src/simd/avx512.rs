@@ -2,8 +2,9 @@
 
 use std::arch::x86_64::*;
 
+use tokenfare_device::format::E2M1;
+
 use super::{Avx2, F32x16};
-use crate::linear::E2M1;
 
 /// One register.
 #[derive(Debug, Clone, Copy)]

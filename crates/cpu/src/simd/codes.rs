@@ -18,13 +18,3 @@ pub(crate) fn e2m1(code: u8) -> f32 {
     let value = if magnitude < 2 { magnitude as f32 * 0.5 } else { normal };
     f32::from_bits(value.to_bits() | sign)
 }
-
-/// Value of an E8M0 scale.
-#[inline(always)]
-pub(crate) fn e8m0(byte: u8) -> f32 {
-    match byte {
-        0 => f32::from_bits(1 << 22),
-        255 => f32::NAN,
-        byte => f32::from_bits(u32::from(byte) << 23),
-    }
-}

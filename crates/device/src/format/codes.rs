@@ -42,6 +42,7 @@ pub const fn decode_e2m1(code: u8) -> f32 {
 }
 
 /// Value of an E8M0 byte, `2^(byte - 127)`; 255 is NaN.
+#[inline]
 pub const fn decode_e8m0(byte: u8) -> f32 {
     match byte {
         0 => f32::from_bits(1 << 22),

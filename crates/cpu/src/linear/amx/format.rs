@@ -2,8 +2,10 @@
 
 use std::arch::x86_64::*;
 
+use tokenfare_device::format::decode_e8m0;
+
 use super::TILE;
-use crate::linear::decode::{Bf16, Fp4, Fp8, Stored, e8m0};
+use crate::linear::decode::{Bf16, Fp4, Fp8, Stored};
 use crate::simd::{Avx512, F32x16};
 
 /// A format that decodes to B tiles: sixteen input pairs, each a line of `(even, odd)` bf16 of all features.
@@ -132,7 +134,7 @@ impl TileFormat for Fp8 {
     #[inline(always)]
     unsafe fn factors(scales: *const u8) -> Avx512 {
         // SAFETY: as the caller states.
-        unsafe { Avx512::splat(e8m0(*scales)) }
+        unsafe { Avx512::splat(decode_e8m0(*scales)) }
     }
 }
 

@@ -11,7 +11,7 @@ mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub(crate) use scalar::E2M1;
+use tokenfare_device::format::decode_e8m0;
 
 use super::{FEATURES, Format};
 use crate::simd::F32x16;
@@ -56,11 +56,6 @@ pub(crate) trait Decode: F32x16 {
     unsafe fn scales(p: *const u8) -> Self;
     /// Asks for the cache line at any address.
     unsafe fn prefetch(p: *const u8);
-}
-
-/// An E8M0 scale.
-pub(crate) fn e8m0(byte: u8) -> f32 {
-    f32::from_bits((u32::from(byte) << 23).max(1 << 22))
 }
 
 /// A stored format.
@@ -114,7 +109,7 @@ impl Stored for Fp8 {
     #[inline(always)]
     unsafe fn scale<V: Decode>(s: *const u8) -> V {
         // SAFETY: as the caller states.
-        unsafe { V::splat(e8m0(*s)) }
+        unsafe { V::splat(decode_e8m0(*s)) }
     }
 }
 

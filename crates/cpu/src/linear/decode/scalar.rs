@@ -2,12 +2,10 @@
 
 use std::array::from_fn;
 
-use super::{Decode, e8m0};
-use crate::simd::Scalar;
+use tokenfare_device::format::{E2M1, decode_e8m0};
 
-/// The values of the E2M1 codes.
-pub(crate) const E2M1: [f32; 16] =
-    [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0];
+use super::Decode;
+use crate::simd::Scalar;
 
 /// One byte of each E2M1 value's bf16 form, for lookups by nibble.
 const fn e2m1_bytes(shift: u32) -> [u8; 16] {
@@ -65,7 +63,7 @@ impl Decode for Scalar {
     #[inline(always)]
     unsafe fn scales(p: *const u8) -> Self {
         // SAFETY: sixteen bytes lie at `p`.
-        Self(from_fn(|f| e8m0(unsafe { *p.add(f) })))
+        Self(from_fn(|f| decode_e8m0(unsafe { *p.add(f) })))
     }
     #[inline(always)]
     unsafe fn prefetch(_: *const u8) {}

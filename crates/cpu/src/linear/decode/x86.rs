@@ -2,8 +2,10 @@
 
 use std::arch::x86_64::*;
 
+use tokenfare_device::format::E2M1;
+
 use super::Decode;
-use super::scalar::{E2M1, E2M1_HIGH, E2M1_LOW};
+use super::scalar::{E2M1_HIGH, E2M1_LOW};
 use crate::simd::{Avx2, Avx512};
 
 /// What is left of a half's bits once an E4M3 code in the upper byte was shifted right by one: sign, then 7 bits.

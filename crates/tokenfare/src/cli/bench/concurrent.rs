@@ -1,15 +1,14 @@
 //! `tokenfare bench concurrent`: streams of fixed length, several at once.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use tokenfare_bench::load::{self, Load};
+use tokenfare_bench::load::Load;
 use tokenfare_bench::run::cell::Seeds;
 use tokenfare_bench::run::{Reference, concurrent};
 
-use super::target::{TargetArgs, check_temperatures};
+use super::target::{RepeatedArgs, TargetArgs, check_temperatures};
 
 /// Flags of concurrent cells.
 #[derive(Debug, Args)]
@@ -21,9 +20,8 @@ pub struct CellArgs {
     /// Tokens of a reply
     #[arg(long, value_name = "N", default_value = "128", value_parser = clap::value_parser!(u32).range(2..))]
     tokens: u32,
-    /// Repetitions of a cell
-    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
-    reps: u16,
+    #[command(flatten)]
+    repeated: RepeatedArgs,
     /// Temperatures, each measured apart; 0 is greedy
     #[arg(
         long,
@@ -33,9 +31,6 @@ pub struct CellArgs {
         default_value = "0,1"
     )]
     temperatures: Vec<f64>,
-    /// JSON lines of {"name", "kind": "completion" or "chat", "text"} in place of the built-in loads
-    #[arg(long, value_name = "FILE")]
-    prompts: Option<PathBuf>,
     /// Name no seeds in requests
     #[arg(long)]
     no_seed: bool,
@@ -51,9 +46,9 @@ impl CellArgs {
         Ok(concurrent::Options {
             levels: self.levels.iter().map(|&level| usize::from(level)).collect(),
             tokens: self.tokens as usize,
-            reps: usize::from(self.reps),
+            reps: usize::from(self.repeated.reps),
             temperatures: self.temperatures.clone(),
-            loads: self.prompts.as_deref().map_or(Ok(Load::concurrent()), load::read)?,
+            loads: self.repeated.loads(Load::concurrent)?,
             seeds: if self.no_seed { Seeds::Unset } else { Seeds::ByStream },
             stagger: Duration::from_millis(self.stagger_ms),
             references: Vec::new(),

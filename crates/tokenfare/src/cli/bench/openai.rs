@@ -1,13 +1,11 @@
 //! `tokenfare bench openai`: plain requests, one at a time.
 
-use std::path::PathBuf;
-
 use anyhow::{Result, bail};
 use clap::Args;
-use tokenfare_bench::load::{self, Load};
+use tokenfare_bench::load::Load;
 use tokenfare_bench::run::openai;
 
-use super::target::{TargetArgs, check_temperatures};
+use super::target::{RepeatedArgs, TargetArgs, check_temperatures};
 
 /// Arguments of `tokenfare bench openai`.
 #[derive(Debug, Args)]
@@ -17,9 +15,8 @@ pub struct OpenaiArgs {
     /// Most tokens of a reply
     #[arg(long, value_name = "N", default_value = "256", value_parser = clap::value_parser!(u32).range(2..))]
     tokens: u32,
-    /// Repetitions of a cell
-    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
-    reps: u16,
+    #[command(flatten)]
+    repeated: RepeatedArgs,
     /// Temperatures, each measured apart; 0 is greedy
     #[arg(
         long,
@@ -29,9 +26,6 @@ pub struct OpenaiArgs {
         default_value = "1,0"
     )]
     temperatures: Vec<f64>,
-    /// JSON lines of {"name", "kind": "completion" or "chat", "text"} in place of the built-in loads
-    #[arg(long, value_name = "FILE")]
-    prompts: Option<PathBuf>,
 }
 
 /// Runs the measurement.
@@ -39,9 +33,9 @@ pub fn openai(args: &OpenaiArgs) -> Result<()> {
     check_temperatures(&args.temperatures)?;
     let options = openai::Options {
         tokens: args.tokens as usize,
-        reps: usize::from(args.reps),
+        reps: usize::from(args.repeated.reps),
         temperatures: args.temperatures.clone(),
-        loads: args.prompts.as_deref().map_or(Ok(Load::openai()), load::read)?,
+        loads: args.repeated.loads(Load::openai)?,
     };
     let (client, stop) = args.target.open()?;
     let report = options.run(&client, &stop)?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use serde::Serialize;
+use tokenfare_bench::load::{self, Load};
 use tokenfare_bench::stop::Stop;
 use tokenfare_bench::{Client, nullserver};
 
@@ -40,6 +41,24 @@ impl TargetArgs {
     pub fn close(&self, text: &str, report: &impl Serialize) -> Result<()> {
         print(&format!("{text}{}\n", nullserver::line()?))?;
         self.output.as_deref().map_or(Ok(()), |file| write_json(file, report))
+    }
+}
+
+/// Flags of every measurement of cells.
+#[derive(Debug, Args)]
+pub struct RepeatedArgs {
+    /// Repetitions of a cell
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    pub reps: u16,
+    /// JSON lines of {"name", "kind": "completion" or "chat", "text"} in place of the built-in loads
+    #[arg(long, value_name = "FILE")]
+    prompts: Option<PathBuf>,
+}
+
+impl RepeatedArgs {
+    /// The loads of the user's file, else those that are built in.
+    pub fn loads(&self, built_in: impl FnOnce() -> Vec<Load>) -> Result<Vec<Load>> {
+        Ok(self.prompts.as_deref().map_or_else(|| Ok(built_in()), load::read)?)
     }
 }
 
