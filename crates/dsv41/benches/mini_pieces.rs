@@ -1,27 +1,27 @@
 //! How long running replies wait for tokens while a prompt of 3,900 tokens is fed beside them, on the mini checkpoint.
 //!
 //! `cargo bench -p tokenfare-dsv41 --bench mini_pieces [-- TURNS]`. Two replies run without end; their gaps between tokens
-//! alone are held against those while the prompt is fed in pieces, for shares of 25 percent (the default), 50 and 100.
+//! alone, before the feeding and after it, are held against those while the prompt is fed in pieces, for shares of 25 percent (the default), 50 and 100.
 
-use std::path::{Path, PathBuf};
+mod support;
+
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use support::{Prompt, folder};
 use tokenfare_cpu::{Cpu, CpuOptions, PathChoice};
 use tokenfare_dsv41::checkpoint::Checkpoint;
 use tokenfare_dsv41::load::{self, LoadOptions, load};
 use tokenfare_dsv41::model::{CacheMode, Model, ModelOptions};
 use tokenfare_dsv41::progress::Silent;
 use tokenfare_dsv41::tokenizer::{Tokenizer, token_map};
-use tokenfare_lanes::{Event, Lanes, LanesConfig, NoText, Reply, Request};
+use tokenfare_lanes::{Event, Lanes, LanesConfig, NoText, Reply, Request, Sampling};
 
 const CONTEXT: usize = 4096;
 const PROMPT: usize = 3900;
 const RUNNING: usize = 2;
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/mini")
-}
+/// How long the replies run alone before the feeding, and after it.
+const ALONE: Duration = Duration::from_secs(1);
 
 fn engine(piece_share: u32) -> Lanes {
     let checkpoint = Checkpoint::open(&folder()).expect("the mini checkpoint");
@@ -49,11 +49,17 @@ fn prompt(len: usize, salt: usize) -> Vec<u32> {
     (0..len).map(|i| 300 + ((i * i * 31 + i * 7 + salt * 101) % 5000) as u32).collect()
 }
 
-fn submit(lanes: &Lanes, prompt: Vec<u32>, max_new: usize) -> Reply {
+fn submit(lanes: &Lanes, request: Request) -> Reply {
     let handle = lanes.handle();
-    let request =
-        Request::new(prompt, max_new, Box::new(NoText)).validate(handle.info()).expect("a valid request");
+    let request = request.validate(handle.info()).expect("a valid request");
     handle.submit(request).expect("room in the queue")
+}
+
+/// A reply to an ordinary prompt, drawn at temperature 1, so that it does not fall into a loop and its rounds stay alike.
+fn running(prompt: Vec<u32>, seed: u64) -> Request {
+    let mut request = Request::new(prompt, CONTEXT, Box::new(NoText));
+    request.sampling = Sampling { temperature: 1.0, top_k: 20, seed, ..Sampling::greedy() };
+    request
 }
 
 /// Milliseconds between the rounds' tokens of one reply, alone and beside the prompt.
@@ -99,21 +105,24 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 /// One feeding beside two running replies: (gaps alone, gaps beside, seconds of the feeding).
-fn turn(lanes: &Lanes, salt: usize) -> (Vec<f64>, Vec<f64>, f64) {
+fn turn(lanes: &Lanes, ordinary: &[Prompt], salt: usize) -> (Vec<f64>, Vec<f64>, f64) {
     let (feeding, over) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let followers: Vec<_> = (0..RUNNING)
-            .map(|i| submit(lanes, prompt(16, salt + i), CONTEXT))
+            .map(|i| {
+                let code = &ordinary[(salt * RUNNING + i) % ordinary.len()];
+                submit(lanes, running(code.prompt_ids.clone(), i as u64))
+            })
             .map(|reply| scope.spawn(|| follow(reply, &feeding, &over)))
             .collect();
-        std::thread::sleep(std::time::Duration::from_millis(500));
+        std::thread::sleep(ALONE);
         feeding.store(true, Ordering::SeqCst);
         let began = Instant::now();
-        let mut long = submit(lanes, prompt(PROMPT, salt), 1);
+        let mut long = submit(lanes, Request::new(prompt(PROMPT, salt), 1, Box::new(NoText)));
         while !matches!(long.blocking_next(), Some(Event::Prefilled { .. }) | None) {}
         let took = began.elapsed().as_secs_f64();
         feeding.store(false, Ordering::SeqCst);
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        std::thread::sleep(ALONE);
         over.store(true, Ordering::SeqCst);
         let (mut alone, mut beside) = (Vec::new(), Vec::new());
         for follower in followers {
@@ -127,6 +136,7 @@ fn turn(lanes: &Lanes, salt: usize) -> (Vec<f64>, Vec<f64>, f64) {
 
 fn main() {
     let turns = std::env::args().filter_map(|a| a.parse().ok()).next().unwrap_or(5);
+    let ordinary = support::prompts("heldout.json");
     println!(
         "{:>5} {:>9} {:>11} {:>12} {:>13} {:>10} {:>12}",
         "share", "feeding s", "median x", "mean x", "p99 x", "alone ms", "rounds beside"
@@ -135,7 +145,7 @@ fn main() {
         let lanes = engine(share);
         let mut columns: [Vec<f64>; 6] = Default::default();
         for salt in 0..turns {
-            let (alone, beside, took) = turn(&lanes, salt);
+            let (alone, beside, took) = turn(&lanes, &ordinary, salt);
             let (alone, beside) = (sorted(alone), sorted(beside));
             let usual = at(&alone, 0.5);
             let row = [

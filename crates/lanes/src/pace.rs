@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Tenths of a usual round that a piece and the round after it may take together, so that gaps stay near three usual ones at most.
-const GAP_TENTHS: u32 = 25;
+/// Tenths of a usual round that a piece and the round after it may take together: what moves between them still leaves gaps under three.
+const GAP_TENTHS: u32 = 20;
 
 /// Least rows that a piece is cut to: fewer cost a launch almost as much.
 const LEAST_ROWS: usize = 8;
@@ -180,8 +180,8 @@ mod tests {
     fn pieces_grow_to_what_fits_beside_a_round_and_are_remembered() {
         let mut pace = Pace::new(25, 256);
         (0..20).for_each(|_| pace.round_took(10 * MS, false));
-        assert_eq!(feed(&mut pace, 150, Duration::ZERO, MS / 2), [8, 16, 30, 30, 30, 30, 30]);
-        assert_eq!(feed(&mut pace, 60, Duration::ZERO, MS / 2), [30, 30]);
+        assert_eq!(feed(&mut pace, 150, Duration::ZERO, MS / 2), [8, 16, 20, 20, 20, 20, 20, 20, 20]);
+        assert_eq!(feed(&mut pace, 60, Duration::ZERO, MS / 2), [20, 20, 20]);
     }
 
     #[test]
@@ -189,8 +189,8 @@ mod tests {
         let mut pace = Pace::new(25, 256);
         (0..20).for_each(|_| pace.round_took(10 * MS, false));
         assert_eq!(feed(&mut pace, 600, Duration::ZERO, MS / 100), [8, 16, 32, 64, 128, 256, 256]);
-        assert_eq!(feed(&mut pace, 300, Duration::ZERO, MS), [256, 15, 15, 15]);
-        assert_eq!(feed(&mut pace, 30, Duration::ZERO, 10 * MS), [15, 8, 8]);
+        assert_eq!(feed(&mut pace, 300, Duration::ZERO, MS), [256, 10, 10, 10, 10, 10]);
+        assert_eq!(feed(&mut pace, 30, Duration::ZERO, 10 * MS), [10, 8, 8, 8]);
     }
 
     #[test]
@@ -199,7 +199,7 @@ mod tests {
         pace.round_took(10 * MS, false);
         for _ in 0..2 {
             pace.piece_took(8 * MS, 8, true);
-            pace.round_took(18 * MS, true);
+            pace.round_took(13 * MS, true);
         }
         pace.piece_took(8 * MS, 8, true);
         assert_eq!((pace.allowed(), pace.rows()), (Some(7 * MS), 8));
