@@ -130,6 +130,7 @@ mod features {
     ];
     pub const AMX: &[Feature] = &[
         ("avx512_bf16", || is_x86_feature_detected!("avx512bf16")),
+        ("avx512_vbmi", || is_x86_feature_detected!("avx512vbmi")),
         ("amx_bf16", || leaf7_edx(22)),
         ("amx_tile", || leaf7_edx(24)),
         ("permission of the system to use AMX tiles", || leaf7_edx(24) && tile_permission()),

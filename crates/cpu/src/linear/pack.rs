@@ -201,7 +201,9 @@ fn fp8(
             }
             zeros &= block.iter().all(|byte| byte & 0x7F == 0);
             for (p, pair) in block.chunks_exact(2).enumerate() {
-                codes[b * 512 + p * 32 + 2 * f..][..2].copy_from_slice(pair);
+                // The sign of a zero reaches no sum, and tiles need +0.
+                let pair = [pair[0], pair[1]].map(|code| if code == 0x80 { 0 } else { code });
+                codes[b * 512 + p * 32 + 2 * f..][..2].copy_from_slice(&pair);
             }
         }
         scales[b] = if zeros { ONE } else { scale };

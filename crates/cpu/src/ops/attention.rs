@@ -76,7 +76,7 @@ impl Attention {
         self.ring + self.selected.as_ref().map_or(0, |s| s.top_k)
     }
 
-    /// Attends with this thread's groups of heads; `keys` gives the decoded keys of a row and their number.
+    /// Attends with this thread's groups of heads; `keys` gives the decoded keys of a row.
     ///
     /// # Safety
     /// `scores` has room for one group; otherwise as [`Kernel::run`].
@@ -85,7 +85,7 @@ impl Attention {
         &self,
         part: &Part<'_>,
         scores: *mut f32,
-        keys: impl Fn(usize, &Fault) -> (*mut f32, usize),
+        mut keys: impl FnMut(usize, &Fault) -> Keys,
     ) {
         let (width, stride) = (self.window.width, self.most_keys().next_multiple_of(16));
         let groups = self.heads.div_ceil(HEADS);
@@ -93,10 +93,11 @@ impl Attention {
         for unit in part.share(self.n * groups) {
             let (r, first) = (unit / groups, unit % groups * HEADS);
             let heads = HEADS.min(self.heads - first);
-            let (keys, count) = match current {
+            let keys = match current {
                 Some((row, decoded)) if row == r => decoded,
                 _ => current.insert((r, keys(r, part.fault))).1,
             };
+            let count = keys.count();
             // SAFETY: checked rows; `count` keys of `width` values; heads belong to one thread.
             unsafe {
                 let (q, out) = (self.q.row(r).add(first * width), self.out.row(r).add(first * width));
@@ -104,13 +105,17 @@ impl Attention {
                     std::ptr::write_bytes(out, 0, heads * width);
                     continue;
                 }
-                dots::<V>(q, heads, keys, count, width, scores, stride);
+                let mut done = 0;
+                for (keys, count) in keys.0 {
+                    dots::<V>(q, heads, keys, count, width, scores.add(done), stride);
+                    done += count;
+                }
                 let mut totals = [V::splat(1.0); HEADS];
                 for (h, total) in totals.iter_mut().enumerate().take(heads) {
                     let w = scores.add(h * stride);
                     *total = V::splat(weights::<V>(w, count, self.scale, self.sink.get(first + h)));
                 }
-                let values = Values { keys, count, width };
+                let values = Values { keys, width };
                 if heads == HEADS {
                     values.accumulate::<V, HEADS>(scores, stride, &totals, out);
                     continue;
@@ -122,44 +127,37 @@ impl Attention {
         }
     }
 
-    /// Gives the number of keys of row `r`, and decodes those that are `wanted` to their places in `keys`.
+    /// Decodes those keys of row `r` that are wanted, and says which keys the row has; `None` where it attends to
+    /// nothing, or to a row outside a cache.
     ///
     /// # Safety
-    /// `keys` has room for `most_keys` rows. Needs `V`'s instruction set.
+    /// As [`Kernel::run`].
     #[inline(always)]
-    unsafe fn decode_keys<V: F32x16>(
-        &self,
-        r: usize,
-        keys: *mut f32,
-        wanted: Range<usize>,
-        fault: &Fault,
-    ) -> usize {
-        let width = self.window.width;
+    unsafe fn decode_keys<V: F32x16>(&self, r: usize, fault: &Fault, mut wanted: Wanted<'_>) -> Option<Span> {
         // SAFETY: index buffers hold `n` rows; every cache row is checked against its cache.
         unsafe {
             let base = self.base.get(r);
             if base == NONE {
-                return 0;
+                return None;
             }
             let (lo, hi) = (self.lo.get(r) as usize, self.hi.get(r) as usize);
-            if hi > lo && hi - lo > self.ring {
-                fault.index("attention", "hi - lo", hi - lo, self.ring + 1);
-                return 0;
+            let mut span = Span { lo, hi: hi.max(lo), selected: 0 };
+            if span.len() > self.ring {
+                fault.index("attention", "hi - lo", span.len(), self.ring + 1);
+                return None;
             }
-            let mut count = 0;
-            for p in lo..hi {
-                let row = base as usize + p % self.ring;
+            let mut place = lo % self.ring;
+            for _ in lo..hi {
+                let row = base as usize + place;
                 if row >= self.window.rows {
                     fault.index("attention", "window row", row, self.window.rows);
-                    return 0;
+                    return None;
                 }
-                if wanted.contains(&count) {
-                    decode_row::<V>(&self.window, row, keys.add(count * width));
-                }
-                count += 1;
+                wanted.decode::<V>(place, &self.window, row);
+                place = if place + 1 < self.ring { place + 1 } else { 0 };
             }
             let Some(selected) = &self.selected else {
-                return count;
+                return Some(span);
             };
             let base = selected.base.get(r) as usize;
             for i in 0..selected.top_k {
@@ -170,15 +168,79 @@ impl Attention {
                 let row = base + key as usize;
                 if row >= selected.cache.rows {
                     fault.index("attention", "selected row", row, selected.cache.rows);
-                    return 0;
+                    return None;
                 }
-                if wanted.contains(&count) {
-                    decode_row::<V>(&selected.cache, row, keys.add(count * width));
-                }
-                count += 1;
+                wanted.decode::<V>(self.ring + span.selected, &selected.cache, row);
+                span.selected += 1;
             }
-            count
+            Some(span)
         }
+    }
+
+    /// The keys of a row whose places begin at `room`.
+    fn keys(&self, room: *const f32, span: Option<Span>) -> Keys {
+        let Some(span) = span else { return Keys([(room, 0); 3]) };
+        let at = |place: usize| room.wrapping_add(place * self.window.width);
+        let first = span.lo % self.ring;
+        let unwrapped = span.len().min(self.ring - first);
+        Keys([(at(first), unwrapped), (at(0), span.len() - unwrapped), (at(self.ring), span.selected)])
+    }
+}
+
+/// Which keys of a row are to be decoded, each to its place: in the ring, or behind it.
+enum Wanted<'a> {
+    /// None of them.
+    Nothing,
+    /// Those of some places.
+    Places(Range<usize>, *mut f32),
+    /// Those whose cache row their place does not hold yet: rows of one stream share most of their keys.
+    Missing(&'a mut [u64], *mut f32),
+}
+
+impl Wanted<'_> {
+    /// Decodes a cache row to its place, if it is wanted.
+    ///
+    /// # Safety
+    /// The row lies in the cache, its place in the room. Needs `V`'s instruction set.
+    #[inline(always)]
+    unsafe fn decode<V: F32x16>(&mut self, place: usize, cache: &Packed, row: usize) {
+        let room = match self {
+            Self::Places(places, room) if places.contains(&place) => *room,
+            Self::Missing(held, room) if held[place] != row as u64 => {
+                held[place] = row as u64;
+                *room
+            }
+            _ => return,
+        };
+        // SAFETY: as the caller states.
+        unsafe { decode_row::<V>(cache, row, room.add(place * cache.width)) }
+    }
+}
+
+/// The keys that a row attends to.
+struct Span {
+    /// First position in the window.
+    lo: usize,
+    /// Behind the last position in the window.
+    hi: usize,
+    /// Selected keys.
+    selected: usize,
+}
+
+impl Span {
+    /// Keys in the window.
+    fn len(&self) -> usize {
+        self.hi - self.lo
+    }
+}
+
+/// Decoded keys of a row, in order: those of the window up to the end of its ring, those from its start on, the selected.
+#[derive(Clone, Copy)]
+struct Keys([(*const f32, usize); 3]);
+
+impl Keys {
+    fn count(&self) -> usize {
+        self.0.iter().map(|(_, count)| count).sum()
     }
 }
 
@@ -220,8 +282,7 @@ unsafe fn weights<V: F32x16>(scores: *mut f32, count: usize, scale: f32, sink: f
 
 /// Decoded keys, which are the values too.
 struct Values {
-    keys: *const f32,
-    count: usize,
+    keys: Keys,
     width: usize,
 }
 
@@ -229,7 +290,7 @@ impl Values {
     /// `out_h = sum_k w_hk key_k / total_h` for `H` heads, keys in order.
     ///
     /// # Safety
-    /// `count` weights lie at each `stride` of `w`; `out` holds `H` rows of the keys' width, a multiple of sixteen.
+    /// A weight for each key lies at each `stride` of `w`; `out` holds `H` rows of the keys' width, a multiple of sixteen.
     #[inline(always)]
     unsafe fn accumulate<V: F32x16, const H: usize>(
         &self,
@@ -263,18 +324,22 @@ impl Values {
         // SAFETY: as the caller states.
         unsafe {
             let mut sums = [[V::splat(0.0); C]; H];
-            for k in 0..self.count {
-                let key = self.keys.add(k * self.width + col);
-                let mut values = [V::splat(0.0); C];
-                for (c, value) in values.iter_mut().enumerate() {
-                    *value = V::load(key.add(16 * c));
-                }
-                for (h, sums) in sums.iter_mut().enumerate() {
-                    let factor = V::splat(*w.add(h * stride + k));
-                    for (sum, value) in sums.iter_mut().zip(values) {
-                        *sum = factor.fma(value, *sum);
+            let mut w = w;
+            for (keys, count) in self.keys.0 {
+                for k in 0..count {
+                    let key = keys.add(k * self.width + col);
+                    let mut values = [V::splat(0.0); C];
+                    for (c, value) in values.iter_mut().enumerate() {
+                        *value = V::load(key.add(16 * c));
+                    }
+                    for (h, sums) in sums.iter_mut().enumerate() {
+                        let factor = V::splat(*w.add(h * stride + k));
+                        for (sum, value) in sums.iter_mut().zip(values) {
+                            *sum = factor.fma(value, *sum);
+                        }
                     }
                 }
+                w = w.add(count);
             }
             for (h, (sums, &total)) in sums.into_iter().zip(totals).enumerate() {
                 for (c, sum) in sums.into_iter().enumerate() {
@@ -300,26 +365,25 @@ impl Kernel for Attention {
             match &self.keys {
                 Work::Shared(room) if stage == 0 => {
                     for r in 0..self.n {
-                        self.decode_keys::<V>(
-                            r,
-                            room.ptr().add(r * most * width),
-                            part.share(most),
-                            part.fault,
-                        );
+                        let room = room.ptr().add(r * most * width);
+                        self.decode_keys::<V>(r, part.fault, Wanted::Places(part.share(most), room));
                     }
                 }
                 Work::Shared(room) => {
                     let scores = part.scratch.floats(HEADS * stride).as_mut_ptr();
                     self.attend::<V>(part, scores, |r, fault| {
-                        let keys = room.ptr().add(r * most * width);
-                        (keys, self.decode_keys::<V>(r, keys, 0..0, fault))
+                        let room = room.ptr().add(r * most * width);
+                        self.keys(room, self.decode_keys::<V>(r, fault, Wanted::Nothing))
                     });
                 }
                 Work::PerThread => {
-                    let scores = part.scratch.floats(HEADS * stride + most * width).as_mut_ptr();
-                    let keys = scores.add(HEADS * stride);
+                    let scores = part.scratch.floats((HEADS + 2) * stride + most * width).as_mut_ptr();
+                    let room = scores.add((HEADS + 2) * stride);
+                    let held = std::slice::from_raw_parts_mut(scores.add(HEADS * stride).cast(), most);
+                    held.fill(u64::MAX);
                     self.attend::<V>(part, scores, |r, fault| {
-                        (keys, self.decode_keys::<V>(r, keys, 0..most, fault))
+                        let span = self.decode_keys::<V>(r, fault, Wanted::Missing(held, room));
+                        self.keys(room, span)
                     });
                 }
             }

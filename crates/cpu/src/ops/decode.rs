@@ -1,11 +1,13 @@
 //! Decoding of cache rows, the same values as the formats' own quantizers give.
 
 use tokenfare_device::CacheFormat;
-use tokenfare_device::format::decode_e8m0;
+use tokenfare_device::format::{E4M3, decode_e8m0};
 
 use crate::args::Packed;
 use crate::simd::F32x16;
-use crate::simd::codes::e4m3;
+
+/// One place in memory for the table, which a constant would not be sure to have.
+static E4M3_VALUES: [f32; 256] = E4M3;
 
 /// Decodes one row of `width` values; the same values as [`CacheFormat::decode`].
 ///
@@ -27,7 +29,7 @@ unsafe fn decode_values<V: F32x16>(format: CacheFormat, row: *const u8, out: *mu
             }
             CacheFormat::Fp4Group16 => {
                 for group in 0..width / 16 {
-                    let scale = V::splat(e4m3(*row.add(width / 2 + group)));
+                    let scale = V::splat(E4M3_VALUES[*row.add(width / 2 + group) as usize]);
                     V::e2m1(row.add(8 * group)).mul(scale).store(out.add(16 * group));
                 }
             }

@@ -110,10 +110,11 @@ impl F32x16 for Avx512 {
     unsafe fn e2m1(p: *const u8) -> Self {
         // SAFETY: the caller has AVX-512 and gives eight readable bytes.
         unsafe {
-            let v = _mm_loadl_epi64(p.cast());
-            let nibble = _mm_set1_epi8(15);
-            let high = _mm_and_si128(_mm_srli_epi16::<4>(v), nibble);
-            let codes = _mm512_cvtepu8_epi32(_mm_unpacklo_epi8(_mm_and_si128(v, nibble), high));
+            let [low, high] = p.cast::<[i32; 2]>().read_unaligned();
+            let both = _mm512_mask_set1_epi32(_mm512_set1_epi32(low), 0xFF00, high);
+            let shifts = _mm512_set_epi32(28, 24, 20, 16, 12, 8, 4, 0, 28, 24, 20, 16, 12, 8, 4, 0);
+            // The lookup reads four bits of an index.
+            let codes = _mm512_srlv_epi32(both, shifts);
             Self(_mm512_permutexvar_ps(codes, _mm512_loadu_ps(E2M1.as_ptr())))
         }
     }

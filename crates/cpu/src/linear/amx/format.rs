@@ -42,7 +42,7 @@ const BIG: i32 = ONE + 125;
 
 /// Decodes an FP4 block; `down` holds, for each feature and in both halves of its word, how much to lower the exponent.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
 unsafe fn fp4_lines(codes: *const u8, down: __m512i, to: *mut u8) {
     // SAFETY: a block lies at `codes`, a tile at `to`.
     unsafe {
@@ -82,40 +82,47 @@ impl TileFormat for Fp4 {
     }
 }
 
-/// bf16 bits of the subnormal E4M3 codes 0..8, four times.
-const E4M3_SMALL: [u16; 32] = {
-    let values = [0u16, 0x3B00, 0x3B80, 0x3BC0, 0x3C00, 0x3C20, 0x3C40, 0x3C60];
-    let mut table = [0; 32];
-    let mut code = 0;
-    while code < 32 {
-        table[code] = values[code & 7];
+/// Bytes of the bf16 bits of the E4M3 magnitudes times `2^119`: the low ones, then the high ones. Codes are never NaN.
+const E4M3_BIG: [[u8; 128]; 2] = {
+    let mut tables = [[0; 128]; 2];
+    let mut code = 1_usize;
+    while code < 127 {
+        let (exponent, mantissa) = (code >> 3, code & 7);
+        // A subnormal mantissa moves up until its leading bit is the implicit one.
+        let shift = if exponent > 0 { 0 } else { mantissa.leading_zeros() - 60 };
+        let exponent = if exponent > 0 { exponent } else { 1 } + 239 - shift as usize;
+        let bits = exponent << 7 | ((mantissa << shift) & 7) << 4;
+        tables[0][code] = bits as u8;
+        tables[1][code] = (bits >> 8) as u8;
         code += 1;
     }
-    table
+    tables
 };
+
+/// The scale byte with which [`E4M3_BIG`] needs no change.
+const E4M3_SCALE: i32 = ONE + 119;
 
 /// Decodes an FP8 block with a scale byte of at least 10 and at most 246 folded in.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
 unsafe fn fp8_lines(codes: *const u8, scale: i32, to: *mut u8) {
-    const NOT_ZERO: u32 = 0xFEFE_FEFE;
     // SAFETY: a block lies at `codes`, a tile at `to`.
     unsafe {
-        let table = _mm512_loadu_si512(E4M3_SMALL.as_ptr().cast());
-        let small =
-            _mm512_mask_add_epi16(table, NOT_ZERO, table, _mm512_set1_epi16(((scale - ONE) << 7) as i16));
-        let bias = _mm512_set1_epi16(((scale - ONE + 120) << 7) as i16);
-        let exponent = _mm512_set1_epi16(0x78);
-        let magnitude = _mm512_set1_epi16(0x7F0);
-        let sign = _mm512_set1_epi16(i16::MIN);
-        for pair in 0..16 {
-            let v = _mm512_cvtepu8_epi16(_mm256_loadu_si256(codes.add(32 * pair).cast()));
-            let normal = _mm512_add_epi16(_mm512_and_si512(_mm512_slli_epi16::<4>(v), magnitude), bias);
-            let is_small = _mm512_testn_epi16_mask(v, exponent);
-            let value = _mm512_mask_permutexvar_epi16(normal, is_small, v, small);
-            // 0xF8: value | (code & sign).
-            let value = _mm512_ternarylogic_epi32::<0xF8>(value, _mm512_slli_epi16::<8>(v), sign);
-            _mm512_store_si512(to.add(64 * pair).cast(), value);
+        let table = |half: usize, at: usize| _mm512_loadu_si512(E4M3_BIG[half].as_ptr().add(64 * at).cast());
+        let (low, high) = ([table(0, 0), table(0, 1)], [table(1, 0), table(1, 1)]);
+        // Lookups interleave inside 128 bits, so each takes eight codes of one line and eight of the next.
+        let order = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);
+        let down = _mm512_set1_epi16(((E4M3_SCALE - scale) << 7) as i16);
+        let sign = _mm512_set1_epi8(i8::MIN);
+        for two in 0..8 {
+            let v = _mm512_permutexvar_epi64(order, _mm512_loadu_si512(codes.add(64 * two).cast()));
+            let bytes = _mm512_permutex2var_epi8(low[0], v, low[1]);
+            let tops = _mm512_permutex2var_epi8(high[0], v, high[1]);
+            // 0xF8: tops | (code & sign).
+            let tops = _mm512_ternarylogic_epi32::<0xF8>(tops, v, sign);
+            let to = to.add(128 * two).cast::<__m512i>();
+            _mm512_store_si512(to, _mm512_subs_epu16(_mm512_unpacklo_epi8(bytes, tops), down));
+            _mm512_store_si512(to.add(1), _mm512_subs_epu16(_mm512_unpackhi_epi8(bytes, tops), down));
         }
     }
 }

@@ -14,7 +14,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::decode::{Bf16, Fp4, Fp8};
-use super::{FEATURES, Format, INPUTS, Kernel, Launch, Packed};
+use super::{FEATURES, Format, INPUTS, Kernel, Launch, Packed, Tile};
 use crate::Scratch;
 use crate::simd::{Avx512, F32x16};
 use format::TileFormat;
@@ -39,9 +39,9 @@ const AHEAD: usize = 4096;
 #[repr(C, align(64))]
 struct Weights([u8; 2 * SUMS * TILE]);
 
-/// C tiles on their way out.
+/// A C tile on its way out.
 #[repr(C, align(64))]
-struct Sums([f32; SUMS * ROWS * FEATURES]);
+struct Sums([f32; ROWS * FEATURES]);
 
 /// Runs a launch's tiles.
 ///
@@ -60,7 +60,7 @@ pub(super) unsafe fn run(packed: &Packed, launch: Launch<'_>, tiles: Range<usize
 }
 
 /// Tiles of one group after another, each with its inputs rounded first.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
 unsafe fn groups<F: TileFormat>(
     packed: &Packed,
     launch: Launch<'_>,
@@ -133,17 +133,43 @@ impl Job<'_> {
         ROWS.min(self.launch.n - row_tile * ROWS)
     }
 
-    /// Writes a C tile to the output rows, features that exist only.
-    unsafe fn finish(&self, row_tile: usize, tile: usize, sums: *const f32) {
-        let tile = self.packed.tiles[tile];
+    /// Where a C tile may be stored as it is, and the bytes between its rows: rows in order, all features there.
+    unsafe fn direct(&self, row_tile: usize, tile: usize) -> Option<(*mut f32, usize)> {
+        let Tile { row, live, .. } = self.packed.tiles[tile];
+        if live as usize != FEATURES || self.launch.y_rows.is_some() {
+            return None;
+        }
+        // SAFETY: the rows hold the tile's features.
+        let to = unsafe { self.launch.y(row_tile * ROWS).add(row as usize) };
+        Some((to, self.launch.y.stride * size_of::<f32>()))
+    }
+
+    /// Writes a stored C tile to the output rows, features that exist only.
+    #[target_feature(enable = "avx512f")]
+    unsafe fn copy(&self, row_tile: usize, tile: usize, sums: *const f32) {
+        let Tile { row, live, .. } = self.packed.tiles[tile];
+        let mask = ((1u32 << live) - 1) as __mmask16;
         for r in 0..self.rows(row_tile) {
-            // SAFETY: the rows hold the tile's features.
+            // SAFETY: the rows hold the tile's features; others are masked.
             unsafe {
-                let y = self.launch.y(row_tile * ROWS + r).add(tile.row as usize);
-                std::ptr::copy_nonoverlapping(sums.add(r * FEATURES), y, tile.live as usize);
+                let y = self.launch.y(row_tile * ROWS + r).add(row as usize);
+                _mm512_mask_storeu_ps(y, mask, _mm512_load_ps(sums.add(r * FEATURES)));
             }
         }
     }
+}
+
+/// Writes C tile `$c` to the output rows of a row tile, through `$room` where it cannot be stored as it is.
+macro_rules! finish {
+    ($job:expr, $c:literal, $row_tile:expr, $tile:expr, $room:expr) => {
+        match $job.direct($row_tile, $tile) {
+            Some((to, stride)) => store!($c, to, stride),
+            None => {
+                store!($c, $room, 64usize);
+                $job.copy($row_tile, $tile, $room);
+            }
+        }
+    };
 }
 
 /// Rounds a group's inputs to the nearest bf16, ties to even, into A tiles; columns past the end are zero, rows past the
@@ -173,7 +199,7 @@ unsafe fn round_inputs(job: &Job<'_>, first_col: usize) {
 }
 
 /// One row tile: four, two or one feature tiles a pass, decoded on the way.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
 unsafe fn few<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>) {
     let mut at = tiles.start;
     // SAFETY: tiles and rows lie in the launch.
@@ -190,7 +216,7 @@ unsafe fn few<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>) {
 
 /// One row tile by `N` feature tiles. A block is decoded while the tile unit takes the block before, so that its stores
 /// are over when they are loaded.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
 unsafe fn few_pass<F: TileFormat, const N: usize>(job: &Job<'_>, tile: usize) -> usize {
     let mut weights = MaybeUninit::<Weights>::uninit();
     let mut sums = MaybeUninit::<Sums>::uninit();
@@ -233,13 +259,14 @@ unsafe fn few_pass<F: TileFormat, const N: usize>(job: &Job<'_>, tile: usize) ->
                 }
             }
         }
-        let out = sums.as_mut_ptr().cast::<f32>();
-        store!(0, out);
-        store!(1, out.add(256));
-        store!(2, out.add(512));
-        store!(3, out.add(768));
-        for q in 0..N {
-            job.finish(0, tile + q, out.add(q * 256));
+        let room = sums.as_mut_ptr().cast::<f32>();
+        finish!(job, 0, 0, tile, room);
+        if N > 1 {
+            finish!(job, 1, 0, tile + 1, room);
+        }
+        if N > 2 {
+            finish!(job, 2, 0, tile + 2, room);
+            finish!(job, 3, 0, tile + 3, room);
         }
     }
     N
@@ -257,11 +284,16 @@ struct Stream<F> {
 }
 
 impl<F: TileFormat> Stream<F> {
-    /// `step` tiles a pass.
+    /// A tile as it was packed, `step` tiles a pass.
     unsafe fn new(job: &Job<'_>, tile: usize, step: usize) -> Self {
+        Self::at_codes(job, job.packed.codes(tile), job.packed.scales(tile), step)
+    }
+
+    /// A tile elsewhere, `step` tiles a pass.
+    fn at_codes(job: &Job<'_>, codes: *const u8, scales: *const u8, step: usize) -> Self {
         Self {
-            codes: job.packed.codes(tile),
-            scales: job.packed.scales(tile),
+            codes,
+            scales,
             turn: job.blocks.saturating_sub(AHEAD / F::BLOCK),
             jump: (step - 1) * job.blocks * F::BLOCK,
             format: std::marker::PhantomData,
@@ -292,7 +324,7 @@ impl<F: TileFormat> Stream<F> {
 }
 
 /// Several row tiles: two by two feature tiles a pass; each feature tile is decoded once.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
 unsafe fn many<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>) {
     let row_tiles = job.launch.n.div_ceil(ROWS);
     let held = held(job.blocks);
@@ -300,12 +332,11 @@ unsafe fn many<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>) {
         let group = first..tiles.end.min(first + held);
         // SAFETY: tiles and rows lie in the launch; the kept room holds a group.
         unsafe {
+            let other = |tile: usize| tile + usize::from(tile + 1 < group.end);
             if !F::READY && row_tiles <= 2 {
                 for tile in group.clone().step_by(2) {
-                    let other = tile + usize::from(tile + 1 < group.end);
-                    let codes = [job.packed.codes(tile), job.packed.codes(other)];
-                    let scales = [job.packed.scales(tile), job.packed.scales(other)];
-                    pair::<F>(job, tile..group.end.min(tile + 2), codes, scales, 0);
+                    let streams = [tile, other(tile)].map(|tile| Stream::<F>::new(job, tile, 2));
+                    pair(job, tile..group.end.min(tile + 2), &streams, 0);
                 }
                 continue;
             }
@@ -325,8 +356,9 @@ unsafe fn many<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>) {
             // The inputs of two row tiles stay in the second cache while the group passes by.
             for row_tile in (0..row_tiles).step_by(2) {
                 for tile in group.clone().step_by(2) {
-                    let codes = [at(tile), at(tile + usize::from(tile + 1 < group.end))];
-                    pair::<Bf16>(job, tile..group.end.min(tile + 2), codes, codes, row_tile);
+                    let streams = [at(tile), at(other(tile))]
+                        .map(|codes| Stream::<Bf16>::at_codes(job, codes, codes, 2));
+                    pair(job, tile..group.end.min(tile + 2), &streams, row_tile);
                 }
             }
         }
@@ -338,64 +370,60 @@ fn held(blocks: usize) -> usize {
     (KEPT / (blocks * TILE)).max(2) / 2 * 2
 }
 
-/// Two row tiles, or the last one, by one or two feature tiles.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn pair<F: TileFormat>(
-    job: &Job<'_>,
-    tiles: Range<usize>,
-    codes: [*const u8; 2],
-    scales: [*const u8; 2],
-    row_tile: usize,
-) {
+/// Two row tiles, or the last one, by one or two feature tiles; a block is decoded while the tile unit takes the block
+/// before. An absent second feature tile repeats the first.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
+unsafe fn pair<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>, streams: &[Stream<F>; 2], row_tile: usize) {
     let mut weights = MaybeUninit::<Weights>::uninit();
     let mut sums = MaybeUninit::<Sums>::uninit();
     let (room, out) = (weights.as_mut_ptr().cast::<u8>(), sums.as_mut_ptr().cast::<f32>());
     let second = row_tile + 1 < job.launch.n.div_ceil(ROWS);
-    // SAFETY: tiles and rows lie in the launch; an absent second feature tile repeats the first.
+    // SAFETY: tiles and rows lie in the launch; tiles are configured; what is read of the rooms was written.
     unsafe {
         let other = row_tile + usize::from(second);
         job.begin((job.rows(row_tile), job.rows(other)));
         let a = [job.a(row_tile), job.a(other)];
+        streams[0].decode(0, room);
+        streams[1].decode(0, room.add(TILE));
         for b in 0..job.blocks {
-            let mut at = [std::ptr::null(); 2];
-            for q in 0..2 {
-                let codes = codes[q].add(b * F::BLOCK);
-                if F::READY {
-                    at[q] = codes;
-                } else {
-                    let to = room.add((b % 2 * SUMS + q) * TILE);
-                    F::folded(codes, scales[q].add(b * F::SCALES), to);
-                    at[q] = to.cast_const();
-                }
-            }
+            let set = room.add(b % 2 * SUMS * TILE);
+            let next = room.add((b + 1) % 2 * SUMS * TILE);
+            let more = b + 1 < job.blocks;
             load!(4, a[0].add(b * TILE));
-            load!(6, at[0]);
+            load!(6, streams[0].at(b, set));
             multiply!(0, 4, 6);
-            load!(7, at[1]);
+            if more {
+                streams[0].decode(b + 1, next);
+            }
+            load!(7, streams[1].at(b, set.add(TILE)));
             multiply!(1, 4, 7);
             if second {
                 load!(5, a[1].add(b * TILE));
                 multiply!(2, 5, 6);
                 multiply!(3, 5, 7);
             }
+            if more {
+                streams[1].decode(b + 1, next.add(TILE));
+            }
         }
-        store!(0, out);
-        store!(1, out.add(256));
-        store!(2, out.add(512));
-        store!(3, out.add(768));
-        for r in 0..1 + usize::from(second) {
-            for (q, tile) in tiles.clone().enumerate() {
-                job.finish(row_tile + r, tile, out.add((2 * r + q) * 256));
+        finish!(job, 0, row_tile, tiles.start, out);
+        if tiles.len() > 1 {
+            finish!(job, 1, row_tile, tiles.start + 1, out);
+        }
+        if second {
+            finish!(job, 2, row_tile + 1, tiles.start, out);
+            if tiles.len() > 1 {
+                finish!(job, 3, row_tile + 1, tiles.start + 1, out);
             }
         }
     }
 }
 
 /// One C tile a block, scaled and added in f32.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
 unsafe fn scaled<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>) {
     let mut weights = Weights([0; 2 * SUMS * TILE]);
-    let mut product = Sums([0.0; SUMS * ROWS * FEATURES]);
+    let mut product = Sums([0.0; ROWS * FEATURES]);
     for row_tile in 0..job.launch.n.div_ceil(ROWS) {
         let rows = job.rows(row_tile);
         // SAFETY: tiles and rows lie in the launch.
@@ -403,14 +431,14 @@ unsafe fn scaled<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>) {
             job.begin((rows, 0));
             for tile in tiles.clone() {
                 let (codes, scales) = (job.packed.codes(tile), job.packed.scales(tile));
-                let mut sums = Sums([0.0; SUMS * ROWS * FEATURES]);
+                let mut sums = Sums([0.0; ROWS * FEATURES]);
                 for b in 0..job.blocks {
                     F::plain(codes.add(b * F::BLOCK), weights.0.as_mut_ptr());
                     zero!(0);
                     load!(4, job.a(row_tile).add(b * TILE));
                     load!(6, weights.0.as_ptr());
                     multiply!(0, 4, 6);
-                    store!(0, product.0.as_mut_ptr());
+                    store!(0, product.0.as_mut_ptr(), 64usize);
                     let factors = F::factors(scales.add(b * F::SCALES));
                     for r in 0..rows {
                         let sum = sums.0.as_mut_ptr().add(r * FEATURES);
@@ -418,7 +446,7 @@ unsafe fn scaled<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>) {
                         product.fma(factors, Avx512::load(sum)).store(sum);
                     }
                 }
-                job.finish(row_tile, tile, sums.0.as_ptr());
+                job.copy(row_tile, tile, sums.0.as_ptr());
             }
         }
     }

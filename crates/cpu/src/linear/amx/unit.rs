@@ -52,13 +52,13 @@ macro_rules! multiply {
     };
 }
 
-/// `tilestored` of sixteen dense 64-byte rows.
+/// `tilestored` of the tile's rows of 64 bytes, `$stride` bytes apart.
 macro_rules! store {
-    ($tile:literal, $to:expr) => {
+    ($tile:literal, $to:expr, $stride:expr) => {
         asm!(
             concat!("tilestored [{p} + {s}*1], tmm", $tile),
             p = in(reg) $to,
-            s = in(reg) 64usize,
+            s = in(reg) $stride,
             options(nostack, preserves_flags)
         )
     };
