@@ -1,4 +1,4 @@
-//! The user's wish to stop: SIGINT or SIGTERM.
+//! The user's wish to stop: SIGINT, SIGTERM, or a terminal that went away.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,6 +11,13 @@ use crate::BenchError;
 
 /// Longest pause between two looks at the wish.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// Whether a process of this status, as Linux tells it, ends with its terminal; not told, it is left as it is.
+fn heeds_hangup(status: &str) -> bool {
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (Signal::HUP.as_raw() - 1) & 1 == 0)
+}
 
 /// Shared knowledge of whether to stop, and of the server to end then.
 #[derive(Debug, Clone, Default)]
@@ -25,27 +32,32 @@ impl Stop {
         Self::default()
     }
 
-    /// Asked for by SIGINT and SIGTERM from here on.
+    /// Asked for by SIGINT and SIGTERM from here on, and by SIGHUP unless this process was started to outlive it.
     ///
     /// # Errors
     /// The system refuses a thread or a signal's handler.
     pub fn by_signals() -> std::io::Result<Self> {
         let stop = Self::default();
-        let asked = stop.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-        let (mut interrupt, mut terminate) = {
-            let _inside = runtime.enter();
-            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
-        };
-        std::thread::Builder::new().name("signals".into()).spawn(move || {
-            runtime.block_on(async {
-                loop {
-                    tokio::select! {
-                        _ = interrupt.recv() => asked.ask(),
-                        _ = terminate.recv() => asked.ask(),
-                    }
+        let mut kinds = vec![SignalKind::interrupt(), SignalKind::terminate()];
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        if heeds_hangup(&status) {
+            kinds.push(SignalKind::hangup());
+        }
+        for kind in kinds {
+            let mut signals = {
+                let _inside = runtime.enter();
+                signal(kind)?
+            };
+            let asked = stop.clone();
+            runtime.spawn(async move {
+                while signals.recv().await.is_some() {
+                    asked.ask();
                 }
             });
+        }
+        std::thread::Builder::new().name("signals".into()).spawn(move || {
+            runtime.block_on(std::future::pending::<()>());
         })?;
         Ok(stop)
     }
@@ -91,5 +103,19 @@ impl Stop {
     /// Names the group of the server to end, or none.
     pub(crate) fn watch(&self, server: Option<Pid>) {
         *self.server.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = server;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case("Name:\tx\nSigIgn:\t0000000000001000\n", true)]
+    #[case("SigIgn:\t0000000000001001\n", false)]
+    #[case("", false)]
+    fn a_process_started_to_outlive_its_terminal_is_known(#[case] status: &str, #[case] heeds: bool) {
+        assert_eq!(heeds_hangup(status), heeds);
     }
 }

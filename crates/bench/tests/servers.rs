@@ -47,7 +47,7 @@ fn plan(parts: &[Part]) -> Plan {
 }
 
 fn command(flags: &str) -> ArmCommand {
-    ArmCommand::new("--this", &format!("{SIMULATED} {flags}"), &[]).unwrap()
+    ArmCommand::new(["--this", "--env-this"], &format!("{SIMULATED} {flags}"), &[]).unwrap()
 }
 
 fn servers<'a>(plan: &'a Plan, base: ArmCommand, this: ArmCommand, patience: Duration) -> Servers<'a> {
@@ -113,7 +113,7 @@ fn a_server_that_dies_fails_its_cell_with_its_last_lines() {
 #[case("no-such-program", "cannot start `no-such-program`: No such file or directory (os error 2)")]
 fn a_server_that_never_answers_is_told(#[case] base: &str, #[case] message: &str) {
     let plan = plan(&[Part::Openai]);
-    let base = ArmCommand::new("--base", base, &[]).unwrap();
+    let base = ArmCommand::new(["--base", "--env-base"], base, &[]).unwrap();
     let mut servers = servers(&plan, base, command(""), Duration::from_secs(1));
     let comparison = compare(&plan, &mut servers, |_| Ok(())).unwrap();
     let expected = format!("a run of base failed: {message}");
@@ -146,7 +146,7 @@ fn a_wish_to_stop_ends_the_server_and_leaves_a_part() {
 #[test]
 fn a_server_is_ended_with_what_it_started() {
     let text = format!("sh -c '{SIMULATED} --port {{port}} & wait'");
-    let command = ArmCommand::new("--base", &text, &[]).unwrap();
+    let command = ArmCommand::new(["--base", "--env-base"], &text, &[]).unwrap();
     let server = Server::start(&command, LONG, &Stop::new()).unwrap();
     let client = Client::new(server.url(), None, LONG).unwrap();
     assert_eq!(client.model().unwrap(), ("simulated".to_owned(), Some(4096)));

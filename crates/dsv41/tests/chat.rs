@@ -301,9 +301,40 @@ fn tools_keep_the_reasoning_of_earlier_turns() {
 #[case(json!([{"role": "assistant", "tool_calls": [{"function": {"name": ""}}]}]), "messages[0].tool_calls[0].function.name: expected a name, found \"\"")]
 #[case(json!([{"role": "system", "tools": [{"function": {"name": "a::b"}, "namespace": "c"}]}]), "messages[0].tools[0].function.name: the name a::b does not agree with the namespace c")]
 #[case(json!([{"role": "system", "tools": [{"function": {"name": "a::b::c"}}]}]), "messages[0].tools[0].function.name: the name a::b::c does not agree with the namespace of at most one `::`")]
+#[case(json!([{"role": "assistant", "tool_calls": [{"id": 7, "function": {"name": "f"}}]}]), "messages[0].tool_calls[0].id: expected text, found 7")]
+#[case(json!([{"role": "system", "tools": [{"function": {"name": "f", "description": 3}}]}]), "messages[0].tools[0].function.description: expected text, found 3")]
 #[case(json!([{"role": "system", "tools": "all"}]), "messages[0].tools: expected a list of tools, found \"all\"")]
 fn what_cannot_be_used_is_named(#[case] messages: Value, #[case] message: &str) {
     assert_eq!(refusal(messages), message);
+}
+
+/// A tool that a call could not name is refused rather than offered.
+#[rstest]
+#[case::line_break(json!({"name": "a\nb"}), "function.name: expected printable characters that a call can carry, found \"a\\nb\"")]
+#[case::end_of_a_tag(json!({"name": "a\">b"}), "function.name: expected printable characters that a call can carry, found \"a\\\">b\"")]
+#[case::mark(json!({"name": "</｜DSML｜"}), "function.name: expected printable characters that a call can carry, found \"</｜DSML｜\"")]
+#[case::namespace_alone(json!({"name": "ns::"}), "function.name: expected printable characters that a call can carry, found \"ns::\"")]
+#[case::argument(json!({"name": "f", "parameters": {"properties": {"a\" string=": {}}}}), "function.parameters.properties: expected names that a call can carry, found \"a\\\" string=\"")]
+#[case::listed(json!({"name": "f", "parameters": {"properties": {"a": {"enum": ["x", "<｜DSML｜ y"]}}}}), "function.parameters.properties.a: expected values that a call can carry, found \"<｜DSML｜ y\"")]
+#[case::constant(json!({"name": "f", "parameters": {"properties": {"a": {"const": "</｜DSML｜"}}}}), "function.parameters.properties.a: expected values that a call can carry, found \"</｜DSML｜\"")]
+fn a_tool_that_no_call_can_name_is_refused(#[case] function: Value, #[case] message: &str) {
+    let messages =
+        json!([{"role": "system", "tools": [{"function": function}]}, {"role": "user", "content": "a"}]);
+    assert_eq!(refusal(messages), format!("messages[0].tools[0].{message}"));
+}
+
+/// Odd words that a call carries all the same.
+#[rstest]
+#[case("a b")]
+#[case("a\"")]
+#[case("a<b>")]
+#[case("｜DSML｜")]
+#[case("é😀")]
+fn a_tool_of_odd_words_is_offered(#[case] word: &str) {
+    let parameters = json!({"properties": {word: {"enum": [word, "</", ""]}}});
+    let tools = json!([{"function": {"name": word, "parameters": parameters}}]);
+    let messages = json!([{"role": "system", "tools": tools}, {"role": "user", "content": "a"}]);
+    assert!(plain(messages).contains("</"));
 }
 
 #[test]

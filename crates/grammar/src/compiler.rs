@@ -27,7 +27,7 @@ const STACK: usize = 256 << 20;
 /// Why a source is no grammar.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
-    /// It is malformed, or says something that the library does not know.
+    /// It is malformed, says something that the library does not know, or no text fits it.
     #[error("{0}")]
     Invalid(String),
     /// It is too long.
@@ -74,7 +74,7 @@ impl Compiler {
     /// Compiles `source`. Blocks for the time it takes, which is bounded.
     ///
     /// # Errors
-    /// A malformed source, or one that is too large or too complex.
+    /// A malformed source, one that is too large or too complex, or one that no text fits as far as its beginning tells.
     pub fn compile(&self, source: &Source) -> Result<Box<dyn Grammar>, CompileError> {
         let size = source.size();
         if size > MOST_BYTES {
@@ -88,8 +88,9 @@ impl Compiler {
         let (done, result) = sync_channel(1);
         let build = move || {
             let built = factory.create_parser(grammar).map_err(|e| reason(&e.to_string()));
+            let begun = built.and_then(|parser| State::begin(Matcher::new(Ok(parser))).map_err(|e| e.0));
             // Nobody waits any more for one that took too long.
-            let _ = done.send(built.map(|parser| State::new(Matcher::new(Ok(parser)))));
+            let _ = done.send(begun);
         };
         let thread = thread::Builder::new().name("grammar".to_owned()).stack_size(STACK).spawn(build);
         let thread = thread.map_err(|e| CompileError::Invalid(e.to_string()))?;

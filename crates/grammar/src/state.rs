@@ -10,32 +10,38 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(matcher: Matcher) -> Self {
-        Self { matcher }
+    /// The state before a reply, with the work for the first token done.
+    ///
+    /// # Errors
+    /// No reply can begin.
+    pub(crate) fn begin(matcher: Matcher) -> Result<Self, GrammarError> {
+        let mut state = Self { matcher };
+        if !state.is_complete() {
+            state.matcher.compute_mask().map_err(words)?;
+        }
+        Ok(state)
     }
+}
 
-    /// The library's words without the dump of its state.
-    fn error(&self, error: impl std::fmt::Display) -> GrammarError {
-        let words = match self.matcher.stop_reason() {
-            StopReason::LexerTooComplex => "its words are too complex".to_owned(),
-            StopReason::ParserTooComplex => "its rules are too complex".to_owned(),
-            StopReason::NoExtensionBias => "no token continues it".to_owned(),
-            _ => error.to_string().lines().next().unwrap_or_default().to_owned(),
-        };
-        GrammarError(words)
-    }
+/// The library's words without the dump of its state.
+fn words(error: impl std::fmt::Display) -> GrammarError {
+    let words = error.to_string();
+    let line = words.lines().next().unwrap_or_default();
+    // The library names this one alone instead of saying it.
+    let dead_end = StopReason::NoExtensionBias.to_string();
+    GrammarError(if line == dead_end { "no token continues it".to_owned() } else { line.to_owned() })
 }
 
 impl Grammar for State {
     fn mask(&mut self, allowed: &mut [u32]) -> Result<(), GrammarError> {
-        let mask = self.matcher.compute_mask().map_err(|e| self.error(e))?;
+        let mask = self.matcher.compute_mask().map_err(words)?;
         let words = mask.as_slice().iter().copied().chain(std::iter::repeat(0));
         allowed.iter_mut().zip(words).for_each(|(word, mask)| *word &= mask);
         Ok(())
     }
 
     fn accept(&mut self, token: u32) -> Result<(), GrammarError> {
-        self.matcher.consume_token(token).map_err(|e| self.error(e))
+        self.matcher.consume_token(token).map_err(words)
     }
 
     fn admits(&mut self, drafts: &[u32]) -> usize {

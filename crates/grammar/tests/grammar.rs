@@ -156,6 +156,23 @@ fn a_source_that_is_none_is_refused_with_the_reason(#[case] source: Source, #[ca
     assert!(message.contains(words) && !message.contains('\n'), "{message}");
 }
 
+/// Such a source compiles, but its reply could never begin.
+#[rstest]
+#[case::itself(Source::JsonSchema(json!({"$ref": "#"})))]
+#[case::each_other(Source::JsonSchema(json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}})))]
+#[case::no_character(Source::Regex(r"[^\s\S]".into()))]
+#[case::endless_rule(Source::Grammar("start: start".into()))]
+#[case::endless_ebnf(Source::Grammar("root ::= root".into()))]
+fn a_source_that_nothing_fits_is_refused(#[case] source: Source) {
+    assert_eq!(refused(source), "no token continues it");
+}
+
+#[test]
+fn a_source_of_the_empty_text_alone_is_complete_or_may_end() {
+    let mut grammar = compile(Source::Choice(vec![String::new()]));
+    assert!(grammar.is_complete() || allowed(&mut *grammar) == [END]);
+}
+
 /// A schema whose alternatives multiply.
 fn product(factors: usize) -> Value {
     let factor =

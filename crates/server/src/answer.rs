@@ -75,7 +75,8 @@ fn response_format(fields: &Fields<'_>) -> Result<Option<Asked>, ApiError> {
     let Some(format) = fields.object("response_format")? else { return Ok(None) };
     let asked = |field: &str, answer, told| Some(Asked { field: field.to_owned(), answer, told });
     match format.text("type").map_err(|e| inside("response_format", e))? {
-        None | Some("text") => Ok(None),
+        None => Err(ApiError::field("response_format.type", "missing")),
+        Some("text") => Ok(None),
         Some("json_object") => Ok(asked("response_format", any_object(), None)),
         Some("json_schema") => {
             let field = "response_format.json_schema.schema";
@@ -160,6 +161,7 @@ mod tests {
     }
 
     #[rstest]
+    #[case(json!({"response_format": {"json_schema": {"schema": {}}}}), "response_format.type: missing")]
     #[case(json!({"response_format": {"type": "x"}}), "response_format.type: expected \"text\", \"json_object\" or \"json_schema\", found \"x\"")]
     #[case(json!({"response_format": {"type": 1}}), "response_format.type: expected a string, found a number")]
     #[case(json!({"response_format": {"type": "json_schema"}}), "response_format.json_schema.schema: missing")]

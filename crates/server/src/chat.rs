@@ -23,7 +23,7 @@ const MOST_TOP_LOGPROBS: i64 = 20;
 
 fn thinking(fields: &Fields<'_>) -> Result<Thinking, ApiError> {
     let template = fields.object("chat_template_kwargs")?;
-    let in_template = |name| template.map(|t| t.flag(name)).transpose().map(Option::flatten);
+    let in_template = |name| fields.flag_in("chat_template_kwargs", name);
     let own = match fields.get("thinking") {
         None => None,
         Some(Value::Bool(on)) => Some(*on),

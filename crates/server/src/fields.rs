@@ -105,6 +105,12 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// `true` or `false` inside a nested object.
+    pub fn flag_in(&self, outer: &str, name: &str) -> Result<Option<bool>> {
+        let flag = |fields: Fields<'a>| fields.flag(name).map_err(|error| inside(outer, error));
+        self.object(outer)?.map_or(Ok(None), flag)
+    }
+
     /// Names and values.
     pub fn entries(&self) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
         self.map.iter()

@@ -202,7 +202,6 @@ impl Generation {
                 _ => return Err(mismatch("seed", "a whole number of 64 bits", v)),
             }),
         };
-        let options = fields.object("stream_options")?;
         Ok(Self {
             sampling: Sampling {
                 temperature: temperature.unwrap_or(defaults.temperature),
@@ -222,7 +221,7 @@ impl Generation {
             priority: if priority.unwrap_or(0) > 0 { Priority::Background } else { Priority::Foreground },
             thinking_budget: fields.integer("thinking_budget", 0..=i64::from(i32::MAX))?.map(|n| n as usize),
             stream: fields.flag("stream")?.unwrap_or(false),
-            include_usage: options.map(|o| o.flag("include_usage")).transpose()?.flatten().unwrap_or(false),
+            include_usage: fields.flag_in("stream_options", "include_usage")?.unwrap_or(false),
         })
     }
 
@@ -289,6 +288,7 @@ mod tests {
     #[case(json!({"frequency_penalty": 0.5}), "frequency_penalty: not supported, expected 0, found 0.5")]
     #[case(json!({"repetition_penalty": 0}), "repetition_penalty: not supported, expected 1, found 0")]
     #[case(json!({"stream_options": 3}), "stream_options: expected an object, found a number")]
+    #[case(json!({"stream_options": {"include_usage": 1}}), "stream_options.include_usage: expected true or false, found a number")]
     #[case(json!({"n": 17}), "n: expected a whole number from 1 to 16, found 17")]
     #[case(json!({"stop_token_ids": [-1]}), "stop_token_ids: expected a token id, found -1")]
     fn a_malformed_field_is_named(#[case] body: Value, #[case] message: &str) {

@@ -14,15 +14,16 @@ pub enum Existing {
     Keep,
 }
 
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Writes `bytes` to `path`. Its folder is made where it is missing.
 ///
 /// # Errors
 /// The operating system's; a file that is there already where it is to be kept. The file is then as it was.
 pub fn write_whole(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<()> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
+    let folder = folder(path);
     fs::create_dir_all(folder)?;
     // The process's own mask takes away what others may not read.
     let permissions = fs::Permissions::from_mode(0o666);
@@ -38,6 +39,19 @@ pub fn write_whole(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<
     .map_err(|e| e.error)?;
     // The rename is on the disk once the folder is.
     File::open(folder)?.sync_all()
+}
+
+/// Tells before hours of work whether a file can be written at `path`. Its folder is made where it is missing.
+///
+/// # Errors
+/// The operating system's; a folder in its place.
+pub fn check_place(path: &Path) -> io::Result<()> {
+    let folder = folder(path);
+    fs::create_dir_all(folder)?;
+    if path.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    tempfile::Builder::new().prefix(".tokenfare-").suffix(".tmp").tempfile_in(folder)?.close()
 }
 
 #[cfg(test)]
@@ -71,6 +85,19 @@ mod tests {
         assert!(path.is_dir());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         assert!(write_whole(Path::new("/proc/none/file"), b"x", Existing::Replace).is_err());
+    }
+
+    #[test]
+    fn a_place_for_a_file_is_known_before_it_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/file");
+        check_place(&path).unwrap();
+        write_whole(&path, b"one", Existing::Keep).unwrap();
+        check_place(&path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        assert_eq!(fs::read_dir(folder.path().join("a")).unwrap().count(), 1);
+        assert_eq!(check_place(folder.path()).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+        assert!(check_place(&path.join("inside-a-file")).is_err());
     }
 
     #[test]

@@ -68,6 +68,7 @@ fn acceptance_is_told_in_tables_and_json() {
 #[case(&["--no-drafts"], "--no-drafts: this measurement needs the drafter")]
 #[case(&["--tokens", "1"], "--tokens 1: expected at least 2")]
 #[case(&["--temperatures", "0,101"], "--temperatures 101: expected numbers from 0 to 100")]
+#[case(&["--output", "src"], "--output src: is a directory")]
 #[case(&["--prompts", "no-such-file"], "--prompts no-such-file: ")]
 #[case(&["--prompts", "Cargo.toml"], "--prompts Cargo.toml: ")]
 fn acceptance_refuses_what_it_cannot_measure(#[case] flags: &[&str], #[case] words: &str) {
@@ -167,24 +168,28 @@ fn two_settings_of_one_binary_are_compared() {
     assert_eq!(check.status.code(), Some(1));
 }
 
-#[test]
-fn an_interrupt_ends_the_servers_and_leaves_a_part_of_the_receipt() {
+#[rstest]
+fn an_interrupt_ends_the_servers_and_leaves_a_part_of_the_receipt(
+    #[values("-INT", "-TERM", "-HUP")] signal: &str,
+) {
     let folder = tempfile::tempdir().unwrap();
     let receipt = folder.path().join("receipt");
     // A base that never answers, and says which process it is.
     let pid = folder.path().join("pid");
     let script = format!("sh -c 'echo $$ > {}; exec sleep 600'", pid.display());
     let mut command = comparison(&script, &receipt);
-    command.args(["--start-timeout", "600"]).stdout(Stdio::null()).stderr(Stdio::piped());
-    command.args(["--parts", "openai"]);
-    let mut child = command.spawn().unwrap();
+    command.args(["--start-timeout", "600", "--parts", "openai"]);
+    // Whoever runs the tests may have told them to outlive the terminal.
+    let mut heeding = support::clean(Command::new("env"));
+    heeding.arg("--default-signal=HUP").arg(command.get_program()).args(command.get_args());
+    let mut child = heeding.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let server = loop {
         match std::fs::read_to_string(&pid) {
             Ok(text) if text.ends_with('\n') => break text.trim().to_owned(),
             _ => std::thread::sleep(std::time::Duration::from_millis(5)),
         }
     };
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(1));
     let lines: Vec<String> =
         BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap).collect();
@@ -200,7 +205,17 @@ fn an_interrupt_ends_the_servers_and_leaves_a_part_of_the_receipt() {
 #[case(&["openai", "http://localhost:1", "--temperatures", "-1"], "--temperatures -1: expected numbers from 0 to 100")]
 #[case(&["compare", "--base", "'", "--this", "x", "--receipt", "r"], "--base \"'\": expected a command with closed quotes")]
 #[case(&["compare", "--base", "x", "--this", "x", "--receipt", "r", "--env-this", "X"], "--env-this X: expected KEY=VALUE")]
-#[case(&["sweep", "--server", "x", "--settle", "-1"], "--settle -1: expected seconds from 0")]
+#[case(&["sweep", "--server", "x", "--settle", "-1"], "--settle -1: expected seconds from 0 to 604800")]
+#[case(&["sweep", "--server", "x", "--settle", "1e19"], "--settle 10000000000000000000: expected seconds from 0 to 604800")]
+#[case(&["sweep", "--server", "x", "--env", "X"], "--env X: expected KEY=VALUE")]
+#[case(&["sweep", "--server", "x", "--output", "src"], "--output src: is a directory")]
+#[case(&["sweep", "--server", "x", "--plots", "Cargo.toml"], "--plots Cargo.toml/plot: File exists (os error 17)")]
+#[case(&["compare", "--base", "x", "--this", "x", "--receipt", "Cargo.toml"], "--receipt Cargo.toml/raw.json: File exists (os error 17)")]
+#[case(&["compare", "--base", "x", "--this", "x", "--receipt", "r", "--gate", "nan"], "--gate NaN: expected tokens a second from 0")]
+#[case(&["openai", "http://localhost:1", "--output", "src"], "--output src: is a directory")]
+#[case(&["openai", "http://localhost:99999"], "http://localhost:99999: expected an address with a host and a port up to 65535")]
+#[case(&["openai", "http://"], "http://: expected an address with a host and a port up to 65535")]
+#[case(&["openai", "http://localhost:1", "--api-key", "a\nb"], "--api-key: expected visible ASCII characters")]
 fn what_cannot_be_measured_is_refused(#[case] args: &[&str], #[case] message: &str) {
     assert_eq!(support::refusal(tokenfare().arg("bench").args(args)), message);
 }

@@ -199,6 +199,7 @@ static SERVER_TEXTS: LazyLock<Vec<String>> = LazyLock::new(|| {
     "tools[1].function.parameters",
     "strng"
 )]
+#[case(json!({"guided_json": {"$ref": "#"}, "stream": true}), "guided_json", "no token continues it")]
 fn what_does_not_compile_is_named_with_the_reason(
     #[case] more: Value,
     #[case] field: &str,

@@ -185,6 +185,46 @@ fn arguments_have_the_types_of_their_schema() {
     }
 }
 
+/// References and alternatives as schema generators write them, and those into the schema that holds them.
+#[test]
+fn arguments_have_the_types_that_their_schema_refers_to() {
+    let properties = json!({
+        "color": {"$ref": "#/$defs/color"},
+        "count": {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 9}, {"type": "null"}]},
+        "again": {"$ref": "#/properties/count"},
+    });
+    let parameters = json!({
+        "type": "object", "properties": properties, "required": ["color", "count", "again"],
+        "$defs": {"color": {"type": "string", "enum": ["red", "green"]}}
+    });
+    let tool = json!({"type": "function", "function": {"name": "paint", "parameters": parameters}});
+    let body = with(ask("Paint it."), json!({"tools": [tool], "tool_choice": "required", "max_tokens": 300}));
+    for seed in 0..4 {
+        let reply = exact(&SERVER, &with(body.clone(), json!({"temperature": 1, "seed": seed})));
+        let (_, arguments) = calls(&reply).remove(0);
+        assert!(["red", "green"].contains(&arguments["color"].as_str().unwrap()), "{arguments}");
+        for key in ["count", "again"] {
+            let number = &arguments[key];
+            assert!(number.is_null() || (1..=9).contains(&number.as_i64().unwrap()), "{arguments}");
+        }
+    }
+}
+
+/// A schema that holds itself is followed as deep as the reply goes.
+#[test]
+fn an_argument_may_be_of_its_tools_own_schema() {
+    let parameters = json!({
+        "type": "object", "properties": {"child": {"$ref": "#"}}, "required": ["child"], "additionalProperties": false
+    });
+    let tool = json!({"type": "function", "function": {"name": "grow", "parameters": parameters}});
+    let body = with(ask("Grow."), json!({"tools": [tool], "tool_choice": "required", "max_tokens": 60}));
+    let reply = exact(&SERVER, &body);
+    let text = reply["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"].as_str().unwrap();
+    let dense: String = text.split_whitespace().collect();
+    assert_eq!(finish(&reply), "length");
+    assert!(dense.starts_with(r#"{"child":{"child":{"child""#), "{text}");
+}
+
 /// Whatever the cap: drafts change nothing, no tag shows and a call that is cut has no end.
 #[test]
 fn exact_calls_at_every_cap() {

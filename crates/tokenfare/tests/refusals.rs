@@ -104,6 +104,17 @@ fn a_source_of_costs_that_is_none_is_named() {
 }
 
 #[test]
+fn a_model_without_a_name_is_refused() {
+    let said = tokenfare().args(["serve", &tiny(), "--port", "0", "--name", ""]).output().unwrap();
+    let text = String::from_utf8(said.stderr).unwrap();
+    assert_eq!(said.status.code(), Some(2), "{text}");
+    assert!(
+        text.starts_with("error: a value is required for '--name <NAME>' but none was supplied\n"),
+        "{text}"
+    );
+}
+
+#[test]
 fn calibrate_times_drafts_alone() {
     let line = refusal(tokenfare().args(["calibrate", &tiny(), "--no-drafts"]));
     assert_eq!(line, "--no-drafts: calibrate times drafts");

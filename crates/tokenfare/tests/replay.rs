@@ -104,6 +104,10 @@ fn worlds_come_from_files_and_flags() {
     let found: Value = serde_json::from_slice(&said.stdout).unwrap();
     let rule = &found["worlds"][0]["report"]["rules"][0];
     assert_eq!((rule["ms"].as_f64(), rule["tokens"].as_f64()), (Some(52.0), Some(1.0)));
+    std::fs::write(&path, "[1, 2]").unwrap();
+    let line = refusal(tokenfare().args(args).arg("--world").arg(&path));
+    let problem = "invalid type: sequence, expected a map at line 1 column 0";
+    assert_eq!(line.trim_end(), format!("tokenfare: world {}: {problem}", path.display()));
 }
 
 #[rstest]

@@ -7,7 +7,8 @@ use std::io::BufReader;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use ureq::http::Response;
+use ureq::http::uri::Authority;
+use ureq::http::{HeaderValue, Response, Uri};
 use ureq::{Agent, Body};
 
 use crate::BenchError;
@@ -25,15 +26,30 @@ pub struct Client {
     key: Option<String>,
 }
 
+/// Whether there is a host, and no port or one that exists.
+fn names_a_place(authority: &Authority) -> bool {
+    let without_port = authority.as_str().ends_with(authority.host());
+    !authority.host().is_empty() && (without_port || authority.port_u16().is_some())
+}
+
 impl Client {
     /// A client of the server at `url`, with or without `/v1` at its end. `timeout` bounds one whole reply.
     ///
     /// # Errors
-    /// An address that is neither `http://` nor `https://`.
+    /// An address that is neither `http://` nor `https://`, without a host or with a port that is none; a key that no
+    /// header carries.
     pub fn new(url: &str, key: Option<String>, timeout: Duration) -> Result<Self, BenchError> {
         if !url.starts_with("http://") && !url.starts_with("https://") {
             let problem = format!("{url}: expected an address that starts with http:// or https://");
             return Err(BenchError::Flag(problem));
+        }
+        let address = url.parse::<Uri>().ok().filter(|uri| uri.authority().is_some_and(names_a_place));
+        if address.is_none() {
+            let problem = format!("{url}: expected an address with a host and a port up to 65535");
+            return Err(BenchError::Flag(problem));
+        }
+        if key.as_deref().is_some_and(|key| HeaderValue::from_str(key).is_err()) {
+            return Err(BenchError::Flag("--api-key: expected visible ASCII characters".into()));
         }
         let base = url.trim_end_matches('/').trim_end_matches("/v1").trim_end_matches('/').to_owned();
         let config =

@@ -16,20 +16,20 @@ pub struct ArmCommand {
 }
 
 impl ArmCommand {
-    /// Splits `text` into words as a shell does; no shell runs it.
+    /// Splits `text` into words as a shell does; no shell runs it. `flags` gave the command and its variables.
     ///
     /// # Errors
     /// A command without words or with an open quote; a variable that is not `KEY=VALUE`.
-    pub fn new(flag: &str, text: &str, env: &[String]) -> Result<Self, BenchError> {
+    pub fn new(flags: [&str; 2], text: &str, env: &[String]) -> Result<Self, BenchError> {
+        let [flag, env_flag] = flags;
         let words = shlex::split(text).filter(|words| !words.is_empty());
         let words = words.ok_or_else(|| {
             BenchError::Flag(format!("{flag} {text:?}: expected a command with closed quotes"))
         })?;
         let env = env.iter().map(|pair| {
             let split = pair.split_once('=').filter(|(name, _)| !name.is_empty());
-            let (name, value) = split.ok_or_else(|| {
-                BenchError::Flag(format!("--env-{} {pair}: expected KEY=VALUE", flag.trim_start_matches('-')))
-            })?;
+            let (name, value) =
+                split.ok_or_else(|| BenchError::Flag(format!("{env_flag} {pair}: expected KEY=VALUE")))?;
             Ok((name.to_owned(), value.to_owned()))
         });
         Ok(Self { words, env: env.collect::<Result<_, BenchError>>()? })
@@ -75,11 +75,13 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
+    const FLAGS: [&str; 2] = ["--base", "--env-base"];
+
     #[rstest]
     #[case("a serve", &["a", "serve", "--port", "80"])]
     #[case("a --listen 0.0.0.0:{port} 'b c'", &["a", "--listen", "0.0.0.0:80", "b c"])]
     fn the_port_has_its_place(#[case] text: &str, #[case] words: &[&str]) {
-        assert_eq!(ArmCommand::new("--base", text, &[]).unwrap().at(80), words);
+        assert_eq!(ArmCommand::new(FLAGS, text, &[]).unwrap().at(80), words);
     }
 
     #[rstest]
@@ -89,12 +91,12 @@ mod tests {
     #[case("a", &["=1"], "--env-base =1: expected KEY=VALUE")]
     fn what_is_no_command_is_refused(#[case] text: &str, #[case] env: &[&str], #[case] message: &str) {
         let env: Vec<String> = env.iter().map(|e| (*e).to_owned()).collect();
-        assert_eq!(ArmCommand::new("--base", text, &env).unwrap_err().to_string(), message);
+        assert_eq!(ArmCommand::new(FLAGS, text, &env).unwrap_err().to_string(), message);
     }
 
     #[test]
     fn a_flag_is_given_once() {
-        let command = ArmCommand::new("--base", "a b", &["X=y=z".to_owned()]).unwrap();
+        let command = ArmCommand::new(FLAGS, "a b", &["X=y=z".to_owned()]).unwrap();
         assert_eq!(command.env["X"], "y=z");
         let with = command.with("--no-drafts");
         assert_eq!((with.text(), with.with("--no-drafts") == with), ("a b --no-drafts".to_owned(), true));

@@ -28,7 +28,7 @@ fn is_documentation(path: &str) -> bool {
 /// # Errors
 /// No receipt; one that names no commit, or one of a tree with changes that no commit holds; a commit that git does not know.
 pub fn check(folder: &Path) -> Result<Standing, BenchError> {
-    let file = folder.join("raw.json");
+    let file = folder.join(super::RAW);
     let text = std::fs::read_to_string(&file).map_err(|e| BenchError::file(&file, e))?;
     let raw: Value = serde_json::from_str(&text).map_err(|e| BenchError::file(&file, e))?;
     let Some(head) = raw["facts"]["this"]["commit"].as_str() else {

@@ -129,7 +129,7 @@ mod tests {
         std::fs::write(&binary, "abc").unwrap();
         let text = format!("{} serve {}", binary.display(), model.display());
         let env = ["TF_X=1".to_owned(), "TF_API_KEY=secret".to_owned()];
-        let facts = ArmFacts::of(&ArmCommand::new("--base", &text, &env).unwrap(), None);
+        let facts = ArmFacts::of(&ArmCommand::new(["--base", "--env-base"], &text, &env).unwrap(), None);
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(facts.binary_sha256.as_deref(), Some(abc));
         assert_eq!(facts.checkpoint, Some(format!("small, config and index {abc}")));

@@ -25,7 +25,7 @@ pub fn files(receipt: &Receipt) -> Result<Vec<(String, String)>, BenchError> {
         ("binaries.sha256", binaries(receipt)),
     ];
     // Written compactly: times of every reply are many.
-    let mut files = vec![("raw.json".to_owned(), format!("{raw}\n"))];
+    let mut files = vec![(super::RAW.to_owned(), format!("{raw}\n"))];
     files.extend(texts.map(|(name, text)| (name.to_owned(), scrub.text(&text).trim_end().to_owned() + "\n")));
     files.extend(plots(receipt)?);
     Ok(files)

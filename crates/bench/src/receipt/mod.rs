@@ -19,6 +19,9 @@ use crate::compare::Comparison;
 use crate::machine::Identity;
 use crate::stats::Spread;
 
+/// The file of a receipt's folder that holds everything measured.
+pub const RAW: &str = "raw.json";
+
 /// Everything that a receipt is made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {

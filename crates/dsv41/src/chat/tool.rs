@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::completion::{CLOSE, KIND, NAME_END, OPEN};
 use super::error::{ChatError, ChatProblem};
 
 /// A tool's name, in a namespace or not. Written `namespace::name`.
@@ -67,9 +68,11 @@ pub struct Tool {
 impl Tool {
     /// Reads `{"type": "function", "function": {"name", "description", "parameters"}, "namespace"}`.
     ///
-    /// A namespace is a string or `{"name", "description"}`, in the function object or beside it.
+    /// A namespace is a string or `{"name", "description"}`, in the function object or beside it. Words that a call
+    /// could not carry are refused: the model would be offered what it cannot say.
     pub(super) fn parse(path: &str, value: &Value) -> Result<Self, ChatError> {
         let Function { mut fields, name, namespace } = Function::parse(path, value)?;
+        check(&format!("{path}.function"), &name, &fields)?;
         if name.namespace.is_some() {
             fields.insert("name".to_owned(), name.to_string().into());
             if let Some(about) = namespace["description"].as_str().filter(|about| !about.is_empty()) {
@@ -80,6 +83,37 @@ impl Tool {
         }
         Ok(Self { name, schema: Value::Object(fields) })
     }
+}
+
+/// Whether a reader of calls finds `text` whole before the `end` that follows it.
+fn carried(text: &str, end: &str) -> bool {
+    let written = format!("{text}{end}");
+    [end, OPEN, CLOSE].iter().filter_map(|word| written.find(word)).min() == Some(text.len())
+}
+
+/// Refuses a tool whose name, arguments or listed values would end a tag or a value too early, and a description that is
+/// no text.
+fn check(path: &str, name: &ToolName, fields: &Map<String, Value>) -> Result<(), ChatError> {
+    let written = name.to_string();
+    if ToolName::written(&written).is_none() || !carried(&written, NAME_END) {
+        let expected = "printable characters that a call can carry";
+        return Err(ChatError::expected(format!("{path}.name"), expected, &written.into()));
+    }
+    if let Some(other) = fields.get("description").filter(|about| !about.is_null() && !about.is_string()) {
+        return Err(ChatError::expected(format!("{path}.description"), "text", other));
+    }
+    let properties = fields.get("parameters").and_then(|schema| schema["properties"].as_object());
+    for (key, schema) in properties.into_iter().flatten() {
+        let path = format!("{path}.parameters.properties");
+        if !carried(key, KIND) {
+            return Err(ChatError::expected(path, "names that a call can carry", &key.as_str().into()));
+        }
+        let mut listed = schema["enum"].as_array().into_iter().flatten().chain([&schema["const"]]);
+        if let Some(value) = listed.find(|value| value.as_str().is_some_and(|v| !carried(v, CLOSE))) {
+            return Err(ChatError::expected(format!("{path}.{key}"), "values that a call can carry", value));
+        }
+    }
+    Ok(())
 }
 
 /// Reads a JSON list of tools; `path` names it in errors.
@@ -108,9 +142,14 @@ pub struct ToolCall {
 impl ToolCall {
     fn parse(path: &str, value: &Value) -> Result<Self, ChatError> {
         let Function { fields, name, .. } = Function::parse(path, value)?;
-        let id = value["id"].as_str().or_else(|| fields.get("id")?.as_str()).filter(|id| !id.is_empty());
+        let given = Some(&value["id"]).filter(|id| !id.is_null()).or_else(|| fields.get("id"));
+        let id = match given {
+            None | Some(Value::Null) => None,
+            Some(Value::String(id)) => Some(id).filter(|id| !id.is_empty()),
+            Some(other) => return Err(ChatError::expected(format!("{path}.id"), "text", other)),
+        };
         let arguments = parse_arguments(fields.get("arguments").unwrap_or(&Value::Null));
-        Ok(Self { id: id.map(str::to_owned), name, arguments })
+        Ok(Self { id: id.cloned(), name, arguments })
     }
 }
 

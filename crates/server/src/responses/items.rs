@@ -104,6 +104,7 @@ fn call(chat: &mut ChatBody, own: &str, map: &Map<String, Value>) {
         let place = last["tool_calls"].as_array().map_or(0, |calls| calls.len() - 1);
         let name = format!("{name}.tool_calls[{place}]");
         chat.name(format!("{name}.function"), own);
+        chat.name(format!("{name}.id"), format!("{own}.call_id"));
         chat.name(name, own);
     }
 }

@@ -78,8 +78,12 @@ fn tool(chat: &mut ChatBody, tools: &mut Vec<Value>, own: &str, given: &Value) -
             tools.push(json!({"type": "function", "function": function(map, FUNCTION)}));
         }
         Some("namespace") => {
-            let namespace = json!({"name": map.get("name"), "description": map.get("description")});
             let fields = Fields::of(given)?;
+            let name = fields.text("name").map_err(|e| crate::fields::inside(own, e))?;
+            if name.is_none_or(str::is_empty) {
+                return Err(ApiError::field(format!("{own}.name"), "expected a name that is not empty"));
+            }
+            let namespace = json!({"name": name, "description": map.get("description")});
             for (i, inner) in
                 list(&fields, "tools").map_err(|e| crate::fields::inside(own, e))?.iter().enumerate()
             {

@@ -41,7 +41,7 @@ pub struct ServeArgs {
     #[arg(long, default_value = "8080")]
     port: u16,
     /// The model's name in the API [default: the folder's name]
-    #[arg(long)]
+    #[arg(long, value_parser = clap::builder::NonEmptyStringValueParser::new())]
     name: Option<String>,
     /// Replies decoded at once, 1 to 64; auto takes as many as fit the memory, at most 16
     #[arg(long, value_name = "auto|N", default_value = "auto")]

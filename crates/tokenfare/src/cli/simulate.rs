@@ -88,7 +88,12 @@ fn worlds(args: &SimulateArgs) -> Result<Vec<(String, World)>> {
                 worlds.push((name.to_owned(), World::preset(name)?));
             }
         } else if Path::new(name).is_file() {
-            let read = || -> Result<World> { Ok(serde_json::from_str(&std::fs::read_to_string(name)?)?) };
+            let read = || -> Result<World> {
+                let text = std::fs::read_to_string(name)?;
+                // A list would be taken for the fields in their order.
+                serde_json::from_str::<serde_json::Map<_, _>>(&text)?;
+                Ok(serde_json::from_str(&text)?)
+            };
             worlds.push((name.clone(), read().with_context(|| format!("world {name}"))?));
         } else {
             worlds.push((name.clone(), World::preset(name)?));

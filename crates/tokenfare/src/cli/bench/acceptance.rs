@@ -14,6 +14,7 @@ use tokenfare_lanes::{AcceptanceRun, MeasuredReply, NoText, Request, Sampling};
 use tokenfare_pricing::Acceptance;
 
 use super::tables;
+use super::target::{check_output, write_json};
 use crate::cli::{EngineArgs, ModelArg};
 use crate::engine::{self, LanesPlan};
 use crate::locate;
@@ -110,23 +111,10 @@ impl AcceptanceArgs {
     }
 }
 
-/// Writes beside `file`, then renames, so that no reader sees a part.
-pub fn write_whole(file: &Path, text: &str) -> Result<()> {
-    let mut partial = file.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let write = || -> std::io::Result<()> {
-        let mut out = fs::File::create(&partial)?;
-        out.write_all(text.as_bytes())?;
-        out.sync_all()?;
-        fs::rename(&partial, file)
-    };
-    write().with_context(|| format!("--output {}", file.display()))
-}
-
 /// Runs the measurement.
 pub fn acceptance(args: AcceptanceArgs) -> Result<()> {
     args.check()?;
+    check_output(args.output.as_deref())?;
     let settings = engine::settings(args.engine.device, None)?;
     let dir = locate::model(args.model.model.as_deref())?;
     let checkpoint = Checkpoint::open(&dir)?;
@@ -171,7 +159,7 @@ pub fn acceptance(args: AcceptanceArgs) -> Result<()> {
             "seeds": format!("of each prompt, salt {:?}", settings.seed_salt),
             "measured": measured,
         });
-        write_whole(file, &format!("{report:#}\n"))?;
+        write_json(file, &report)?;
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use tokenfare_bench::stop::Stop;
 use tokenfare_bench::verdict::Hashes;
 
 use super::concurrent::CellArgs;
-use super::target::check_temperatures;
+use super::target::{LONGEST, check_file, check_temperatures};
 use crate::files::{Existing, write_whole};
 use crate::output::print;
 
@@ -87,16 +87,16 @@ pub struct CompareArgs {
     #[arg(long, value_name = "S", default_value = "60", allow_negative_numbers = true)]
     settle: f64,
     /// Before each series, ask for this many tokens a second of base without drafts, one greedy stream
-    #[arg(long, value_name = "TOKENS")]
+    #[arg(long, value_name = "TOKENS", allow_negative_numbers = true)]
     gate: Option<f64>,
     /// Flag that turns drafts off in both commands
     #[arg(long, value_name = "FLAG", default_value = "--no-drafts", allow_hyphen_values = true)]
     no_drafts_flag: String,
     /// Longest wait for a server to answer, in seconds
-    #[arg(long, value_name = "S", default_value = "600", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "S", default_value = "600", value_parser = clap::value_parser!(u64).range(1..=LONGEST))]
     start_timeout: u64,
     /// Longest wait for one reply, in seconds
-    #[arg(long, value_name = "S", default_value = "600", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "S", default_value = "600", value_parser = clap::value_parser!(u64).range(1..=LONGEST))]
     timeout: u64,
     /// Key that the servers ask for
     #[arg(long, value_name = "KEY")]
@@ -127,8 +127,8 @@ pub fn bar() -> ProgressBar {
 /// A time that a flag gives in seconds.
 pub fn seconds(flag: &str, value: f64) -> Result<Duration> {
     match Duration::try_from_secs_f64(value) {
-        Ok(time) => Ok(time),
-        Err(_) => bail!("{flag} {value}: expected seconds from 0"),
+        Ok(time) if time <= Duration::from_secs(LONGEST) => Ok(time),
+        _ => bail!("{flag} {value}: expected seconds from 0 to {LONGEST}"),
     }
 }
 
@@ -153,6 +153,9 @@ fn arguments() -> String {
 impl CompareArgs {
     fn plan(&self) -> Result<Plan> {
         check_temperatures(&self.openai_temperatures)?;
+        if let Some(gate) = self.gate.filter(|gate| !gate.is_finite() || *gate < 0.0) {
+            bail!("--gate {gate}: expected tokens a second from 0");
+        }
         let concurrent = self.cells.options()?;
         let asked = |part: &PartArg| PARTS.iter().find(|(arg, _)| arg == part).map(|(_, part)| *part);
         Ok(Plan {
@@ -217,14 +220,15 @@ fn write(receipt: &Receipt, folder: &Path) -> Result<(), BenchError> {
 pub fn compare(args: &CompareArgs) -> Result<()> {
     let plan = args.plan()?;
     let arms = [
-        ArmCommand::new("--base", &args.base, &args.env_base)?,
-        ArmCommand::new("--this", &args.this, &args.env_this)?,
+        ArmCommand::new(["--base", "--env-base"], &args.base, &args.env_base)?,
+        ArmCommand::new(["--this", "--env-this"], &args.this, &args.env_this)?,
     ];
     let waiting = Waiting {
         settle: seconds("--settle", args.settle)?,
         start: Duration::from_secs(args.start_timeout),
         reply: Duration::from_secs(args.timeout),
     };
+    check_file("--receipt", Some(&args.receipt.join(receipt::RAW)))?;
     let mut receipt = args.receipt(&arms)?;
     let stop = Stop::by_signals()?;
     let mut servers = Servers {

@@ -35,7 +35,7 @@ pub struct CellArgs {
     #[arg(long)]
     no_seed: bool,
     /// Milliseconds between the starts of two streams
-    #[arg(long, value_name = "MS", default_value = "0")]
+    #[arg(long, value_name = "MS", default_value = "0", value_parser = clap::value_parser!(u64).range(..=60_000))]
     stagger_ms: u64,
 }
 

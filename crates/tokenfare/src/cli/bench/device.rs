@@ -10,8 +10,8 @@ use tokenfare_cpu::{Buf, Cpu};
 use tokenfare_device::Device;
 use tokenfare_device::bench::{Op, Options, Report, Sizes, measure, median};
 
-use super::acceptance::write_whole;
 use super::tables::{header, row};
+use super::target::{check_output, write_json};
 use crate::cli::DeviceKind;
 use crate::output::print;
 use crate::{engine, setup};
@@ -158,6 +158,7 @@ impl Rig {
 /// Runs the measurement.
 pub fn device(args: DeviceArgs) -> Result<()> {
     args.check()?;
+    check_output(args.output.as_deref())?;
     let settings = engine::settings(DeviceKind::Cpu, None)?;
     let ops = if args.ops.is_empty() { Op::ALL.to_vec() } else { args.ops.iter().map(|o| o.0).collect() };
     let threads = if args.threads.is_empty() { vec![0] } else { args.threads.clone() };
@@ -177,7 +178,7 @@ pub fn device(args: DeviceArgs) -> Result<()> {
     }
     if let Some(file) = &args.output {
         let report = json!({ "pairs": args.pairs, "memory_mib": args.memory_mib, "runs": runs });
-        write_whole(file, &format!("{report:#}\n"))?;
+        write_json(file, &report)?;
     }
     Ok(())
 }

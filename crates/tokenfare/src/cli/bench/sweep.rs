@@ -11,7 +11,7 @@ use tokenfare_bench::sweep::Options;
 
 use super::compare::{bar, seconds};
 use super::concurrent::CellArgs;
-use super::target::write_json;
+use super::target::{LONGEST, check_file, check_output, write_json};
 use crate::files::{Existing, write_whole};
 use crate::output::print;
 
@@ -33,7 +33,7 @@ pub struct SweepArgs {
     #[arg(long, value_name = "S", default_value = "60", allow_negative_numbers = true)]
     settle: f64,
     /// Longest wait for a server to answer, in seconds
-    #[arg(long, value_name = "S", default_value = "600", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "S", default_value = "600", value_parser = clap::value_parser!(u64).range(1..=LONGEST))]
     start_timeout: u64,
     /// Also write everything measured as JSON
     #[arg(long, value_name = "FILE")]
@@ -53,7 +53,9 @@ pub fn sweep(args: &SweepArgs) -> Result<()> {
         start: wait,
         reply: wait,
     };
-    let command = ArmCommand::new("--server", &args.server, &args.env)?;
+    let command = ArmCommand::new(["--server", "--env"], &args.server, &args.env)?;
+    check_output(args.output.as_deref())?;
+    check_file("--plots", args.plots.as_ref().map(|folder| folder.join("plot")).as_deref())?;
     let stop = Stop::by_signals()?;
     let bar = bar();
     bar.set_length(options.servers() as u64);

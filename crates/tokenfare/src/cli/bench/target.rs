@@ -10,8 +10,11 @@ use tokenfare_bench::load::{self, Load};
 use tokenfare_bench::stop::Stop;
 use tokenfare_bench::{Client, nullserver};
 
-use crate::files::{Existing, write_whole};
+use crate::files::{Existing, check_place, write_whole};
 use crate::output::print;
+
+/// Longest time that a flag may ask for, in seconds: a week.
+pub const LONGEST: u64 = 604_800;
 
 /// Flags of every measurement of a running server.
 #[derive(Debug, Args)]
@@ -23,7 +26,7 @@ pub struct TargetArgs {
     #[arg(long, value_name = "KEY")]
     api_key: Option<String>,
     /// Longest wait for one reply, in seconds
-    #[arg(long, value_name = "S", default_value = "600", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "S", default_value = "600", value_parser = clap::value_parser!(u64).range(1..=LONGEST))]
     timeout: u64,
     /// Also write everything measured as JSON
     #[arg(long, value_name = "FILE")]
@@ -33,6 +36,7 @@ pub struct TargetArgs {
 impl TargetArgs {
     /// A client, and the user's wish to stop.
     pub fn open(&self) -> Result<(Client, Stop)> {
+        check_output(self.output.as_deref())?;
         let timeout = Duration::from_secs(self.timeout);
         Ok((Client::new(&self.url, self.api_key.clone(), timeout)?, Stop::by_signals()?))
     }
@@ -60,6 +64,17 @@ impl RepeatedArgs {
     pub fn loads(&self, built_in: impl FnOnce() -> Vec<Load>) -> Result<Vec<Load>> {
         Ok(self.prompts.as_deref().map_or_else(|| Ok(built_in()), load::read)?)
     }
+}
+
+/// Refuses a file that `--output` names and that could not be written after the measurement.
+pub fn check_output(file: Option<&Path>) -> Result<()> {
+    check_file("--output", file)
+}
+
+/// Refuses a file that `flag` names and that could not be written after the measurement.
+pub fn check_file(flag: &str, file: Option<&Path>) -> Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    check_place(file).map_err(|e| anyhow!("{flag} {}: {e}", file.display()))
 }
 
 /// Writes `report` as JSON to the file that `--output` names.
