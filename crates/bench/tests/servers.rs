@@ -188,7 +188,7 @@ fn a_receipt_tells_everything_and_names_no_place() {
     for words in [
         "**Partial: stopped by the user.**",
         "6 cells: 6 slower.",
-        "6 cells were slower both times",
+        "slower both times: 6",
         "Every reply has the same tokens in all runs.",
         "| this 1 / base 1 | this 2 / base 2 | mean over mean | verdict",
         "Once more, because a cell of the series was slower; replaces nothing:",

@@ -81,7 +81,7 @@ fn counts(receipt: &Receipt, outcomes: &[CellOutcome]) -> String {
         let slower = |four: &Option<Four>| four.is_some_and(|f| f.verdict() == Verdict::Slower);
         let still = again.iter().filter(|o| o.four.verdict() == Verdict::Slower && slower(&o.rerun)).count();
         text += &format!(
-            "Series with a slower cell were run once more ({} cells): {still} cells were slower both times.\n",
+            "Series with a slower cell were run once more ({} cells); slower both times: {still}.\n",
             again.len()
         );
     }
