@@ -9,6 +9,7 @@ use tokenfare_device::{
 };
 
 use crate::Buf;
+use crate::affinity;
 use crate::args::Check;
 use crate::linear::{Packed, rows_per_pass};
 use crate::moe::{self, PackedExperts};
@@ -24,7 +25,7 @@ use crate::ops::rows::{Add, Gather, SelectRows, Table};
 use crate::ops::stream::Stream;
 use crate::ops::{copy::Write, engram::Gate, experts::Mixture, pair::Pool as PairStep};
 use crate::path::{Path, PathChoice, PathError};
-use crate::pool::{Pool, affinity};
+use crate::pool::Pool;
 use crate::step::{Fault, Part, Step, Work};
 
 /// How a [`Cpu`] is made.

@@ -3,6 +3,7 @@
 //! Operations are collected in a list that the whole pool walks together, one barrier after each stage. Weights are
 //! packed once into one layout that every instruction set reads.
 
+mod affinity;
 mod args;
 mod buffer;
 mod device;

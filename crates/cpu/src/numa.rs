@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use crate::pool::affinity;
+use crate::affinity;
 
 /// The node of each CPU that the process may use, in the order of its threads; empty with less than two nodes.
 fn nodes() -> &'static [usize] {

@@ -10,10 +10,8 @@ use ureq::http::Response;
 
 use crate::digest::Hasher;
 use crate::listing::check_status;
-use crate::{HubError, Listing, Progress, RemoteFile};
+use crate::{HubError, Listing, PARTS, Progress, RemoteFile};
 
-/// Folder of files that are not whole yet.
-pub(crate) const PARTS: &str = ".tokenfare-parts";
 /// Attempts in a row that bring nothing.
 const ATTEMPTS: u32 = 5;
 /// Pause after the first of them; it doubles.

@@ -14,3 +14,6 @@ pub use digest::Digest;
 pub use error::HubError;
 pub use listing::{Hub, Listing, RemoteFile, Repo};
 pub use pull::{Progress, Pulled, Silent};
+
+/// Folder of files that are not whole yet.
+const PARTS: &str = ".tokenfare-parts";

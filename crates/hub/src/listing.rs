@@ -114,7 +114,7 @@ fn is_hex(text: &str, len: usize) -> bool {
 /// Whether a path of the repository stays inside the folder that it is joined to.
 fn stays_inside(path: &str) -> bool {
     let plain = Path::new(path).components().all(|c| matches!(c, Component::Normal(_)));
-    plain && !path.is_empty() && !path.contains(['\\', '\0']) && !path.starts_with(crate::download::PARTS)
+    plain && !path.is_empty() && !path.contains(['\\', '\0']) && !path.starts_with(crate::PARTS)
 }
 
 impl Sibling {

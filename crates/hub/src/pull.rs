@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::download::{Fetched, PARTS, fetch};
+use crate::PARTS;
+use crate::download::{Fetched, fetch};
 use crate::{HubError, Listing, RemoteFile};
 
 /// Is told how a download goes, from several threads.

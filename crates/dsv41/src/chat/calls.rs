@@ -6,11 +6,9 @@
 
 use tokenfare_lanes::{Channel, Piece};
 
-use super::completion::{
-    ARGUMENT, ARGUMENT_END, CALLS, CLOSE, INVOKE, INVOKE_END, KIND, NAME_END, OPEN, before_tag, find,
-    json_string, whole_text,
-};
+use super::completion::{before_tag, find, json_string, whole_text};
 use super::tool::ToolName;
+use super::words::{ARGUMENT, ARGUMENT_END, CALLS, CLOSE, INVOKE, INVOKE_END, KIND, NAME_END, OPEN};
 
 /// A JSON string is written around a value marked `true`; one marked `false` is JSON already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What the model wrote, back to reasoning, content and tool calls.
 //!
-//! This reads a complete text. [`crate::reply`] and [`super::CallStream`] read it as it comes; all use the format's words
-//! below.
+//! This reads a complete text. [`crate::reply`] and [`super::CallStream`] read it as it comes; all use the format's
+//! words.
 
 use std::fmt::Write;
 
@@ -10,27 +10,8 @@ use tokenfare_lanes::Channel;
 
 use super::json::python_json;
 use super::tool::ToolName;
+use super::words::{ARGUMENT, ARGUMENT_END, CALLS, CLOSE, INVOKE, INVOKE_END, KIND, NAME_END, OPEN};
 use crate::tokenizer::Control;
-
-/// The mark that opens a tag; one of [`CALLS`], [`INVOKE`] and [`ARGUMENT`] follows. Up to two line breaks before it
-/// belong to it.
-pub const OPEN: &str = "<｜DSML｜";
-/// The mark that closes a tag; one of [`CALLS`], [`INVOKE_END`] and [`ARGUMENT_END`] follows.
-pub const CLOSE: &str = "</｜DSML｜";
-/// All calls, after either mark.
-pub const CALLS: &str = " calls>";
-/// A call; its name and [`NAME_END`] follow.
-pub const INVOKE: &str = " invoke name=\"";
-/// The end of a call.
-pub const INVOKE_END: &str = " invoke>";
-/// An argument; its name, [`KIND`], its kind, [`NAME_END`] and its value follow.
-pub const ARGUMENT: &str = " parameter name=\"";
-/// The end of an argument.
-pub const ARGUMENT_END: &str = " parameter>";
-/// Between the name of an argument and its kind: `true` for a string, `false` for JSON.
-pub const KIND: &str = "\" string=\"";
-/// Closes an opening tag.
-pub const NAME_END: &str = "\">";
 
 /// A parsed completion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

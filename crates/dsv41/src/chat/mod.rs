@@ -32,6 +32,7 @@ mod options;
 mod prompt;
 mod tool;
 mod turns;
+mod words;
 
 pub use call_grammar::call_grammar;
 pub use calls::CallStream;

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::completion::{CLOSE, KIND, NAME_END, OPEN};
 use super::error::{ChatError, ChatProblem};
+use super::words::{CLOSE, KIND, NAME_END, OPEN};
 
 /// A tool's name, in a namespace or not. Written `namespace::name`.
 #[derive(Debug, Clone, PartialEq, Eq)]
