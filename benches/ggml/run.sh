@@ -9,6 +9,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 build=$sources/build-tokenfare
 
+[ -x "$root/target/release/tokenfare" ] || { echo "first: cargo build --release" >&2; exit 1; }
+trap 'status=$?; [ $status = 0 ] || echo "failed; the build of ggml: $build.log" >&2' EXIT
 cmake -S "$sources" -B "$build" -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON -DBUILD_SHARED_LIBS=OFF \
     -DGGML_BUILD_TESTS=OFF -DGGML_BUILD_EXAMPLES=OFF >"$build.log" 2>&1
 cmake --build "$build" -j "$(nproc)" >>"$build.log" 2>&1

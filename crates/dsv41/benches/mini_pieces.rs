@@ -1,21 +1,16 @@
 //! How long running replies wait for tokens while a prompt of 3,900 tokens is fed beside them, on the mini checkpoint.
 //!
 //! `cargo bench -p tokenfare-dsv41 --bench mini_pieces [-- TURNS]`. Two replies run without end; their gaps between tokens
-//! alone, before the feeding and after it, are held against those while the prompt is fed in pieces, for shares of 25 percent (the default), 50 and 100.
+//! alone, before the feeding and after it, are held against those while the prompt is fed in pieces, for shares of 25
+//! percent (the default), 50 and 100.
 
 mod support;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use support::{Prompt, folder};
-use tokenfare_cpu::{Cpu, CpuOptions, PathChoice};
-use tokenfare_dsv41::checkpoint::Checkpoint;
-use tokenfare_dsv41::load::{self, LoadOptions, load};
-use tokenfare_dsv41::model::{CacheMode, Model, ModelOptions};
-use tokenfare_dsv41::progress::Silent;
-use tokenfare_dsv41::tokenizer::{Tokenizer, token_map};
-use tokenfare_lanes::{Event, Lanes, LanesConfig, NoText, Reply, Request, Sampling};
+use support::Prompt;
+use tokenfare_lanes::{Drafts, Event, Lanes, LanesConfig, NoText, Reply, Request, Sampling};
 
 const CONTEXT: usize = 4096;
 const PROMPT: usize = 3900;
@@ -24,22 +19,7 @@ const RUNNING: usize = 2;
 const ALONE: Duration = Duration::from_secs(1);
 
 fn engine(piece_share: u32) -> Lanes {
-    let checkpoint = Checkpoint::open(&folder()).expect("the mini checkpoint");
-    let config = checkpoint.config();
-    let options = ModelOptions {
-        slots: RUNNING + 1,
-        context: CONTEXT,
-        piece_rows: 256,
-        window_rows: 64,
-        caches: CacheMode::Trained,
-    };
-    let choice = CpuOptions { path: PathChoice::Auto, threads: 0, max_rows: options.launch_rows(config) };
-    let mut device = Cpu::new(choice).expect("a device");
-    let loading = LoadOptions { drafter: load::Drafts::Load, threads: 2, progress: &Silent };
-    let weights = load(&checkpoint, &mut device, &loading).expect("weights");
-    let tokenizer = Tokenizer::open(&folder(), config.vocab).expect("a tokenizer");
-    let map = token_map(&tokenizer).expect("a token map").map;
-    let model = Model::new(device, weights, config, map, options).expect("a model");
+    let model = support::open_sized(&support::folder(), Drafts::On, 0, RUNNING + 1, CONTEXT);
     let config = LanesConfig { piece_share, prompt_cache_bytes: 0, ..LanesConfig::default() };
     Lanes::start(model, config).expect("a thread")
 }
@@ -110,8 +90,8 @@ fn turn(lanes: &Lanes, ordinary: &[Prompt], salt: usize) -> (Vec<f64>, Vec<f64>,
     std::thread::scope(|scope| {
         let followers: Vec<_> = (0..RUNNING)
             .map(|i| {
-                let code = &ordinary[(salt * RUNNING + i) % ordinary.len()];
-                submit(lanes, running(code.prompt_ids.clone(), i as u64))
+                let text = &ordinary[(salt * RUNNING + i) % ordinary.len()];
+                submit(lanes, running(text.prompt_ids.clone(), i as u64))
             })
             .map(|reply| scope.spawn(|| follow(reply, &feeding, &over)))
             .collect();

@@ -358,7 +358,7 @@ fn tensors_that_a_text_run_does_not_need_are_not_missed() {
     let folder = Folder::tiny();
     folder.header(SHARD, |h| rename(h, "vision.norm.weight", "something.else"));
     folder.json(INDEX, |i| rename(&mut i["weight_map"], "vision.norm.weight", "something.else"));
-    Checkpoint::open(folder.path()).unwrap();
+    assert!(Checkpoint::open(folder.path()).is_ok());
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Tenths of a usual round that a piece and the round after it may take together: what moves between them still leaves gaps under three.
+/// Tenths of a usual round that a piece and the round after it may take together: under thirty, since rounds differ among
+/// themselves and gaps are to stay under three usual ones.
 const GAP_TENTHS: u32 = 20;
 
 /// Least rows that a piece is cut to: fewer cost a launch almost as much.

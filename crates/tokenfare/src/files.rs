@@ -41,11 +41,20 @@ pub fn write_whole(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<
     File::open(folder)?.sync_all()
 }
 
-/// Tells before hours of work whether a file can be written at `path`. Its folder is made where it is missing.
+/// Refuses a file that `flag` names and that could not be written after the work before it.
+///
+/// # Errors
+/// As [`check_place`], with the flag and the file.
+pub fn check_flag(flag: &str, file: Option<&Path>) -> anyhow::Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    check_place(file).map_err(|cause| anyhow::anyhow!("{flag} {}: {cause}", file.display()))
+}
+
+/// Tells whether a file can be written at `path`. Its folder is made where it is missing.
 ///
 /// # Errors
 /// The operating system's; a folder in its place.
-pub fn check_place(path: &Path) -> io::Result<()> {
+fn check_place(path: &Path) -> io::Result<()> {
     let folder = folder(path);
     fs::create_dir_all(folder)?;
     if path.is_dir() {

@@ -172,6 +172,10 @@ fn two_settings_of_one_binary_are_compared() {
 fn an_interrupt_ends_the_servers_and_leaves_a_part_of_the_receipt(
     #[values("-INT", "-TERM", "-HUP")] signal: &str,
 ) {
+    // Elsewhere nothing tells whether a process was started to outlive its terminal.
+    if signal == "-HUP" && !cfg!(target_os = "linux") {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let receipt = folder.path().join("receipt");
     // A base that never answers, and says which process it is.
@@ -180,9 +184,12 @@ fn an_interrupt_ends_the_servers_and_leaves_a_part_of_the_receipt(
     let mut command = comparison(&script, &receipt);
     command.args(["--start-timeout", "600", "--parts", "openai"]);
     // Whoever runs the tests may have told them to outlive the terminal.
-    let mut heeding = support::clean(Command::new("env"));
-    heeding.arg("--default-signal=HUP").arg(command.get_program()).args(command.get_args());
-    let mut child = heeding.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    if signal == "-HUP" {
+        let mut heeding = support::clean(Command::new("env"));
+        heeding.arg("--default-signal=HUP").arg(command.get_program()).args(command.get_args());
+        command = heeding;
+    }
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let server = loop {
         match std::fs::read_to_string(&pid) {
             Ok(text) if text.ends_with('\n') => break text.trim().to_owned(),

@@ -37,15 +37,15 @@ pub fn model(drafts: Drafts, threads: usize) -> Model<Cpu> {
 
 /// [`model`] of any checkpoint folder.
 pub fn open(folder: &Path, drafts: Drafts, threads: usize) -> Model<Cpu> {
+    open_sized(folder, drafts, threads, 1, 2048)
+}
+
+/// [`open`] with this many slots of this context.
+pub fn open_sized(folder: &Path, drafts: Drafts, threads: usize, slots: usize, context: usize) -> Model<Cpu> {
     let checkpoint = Checkpoint::open(folder).expect("a checkpoint");
     let config = checkpoint.config();
-    let options = ModelOptions {
-        slots: 1,
-        context: 2048,
-        piece_rows: 256,
-        window_rows: 64,
-        caches: CacheMode::Trained,
-    };
+    let options =
+        ModelOptions { slots, context, piece_rows: 256, window_rows: 64, caches: CacheMode::Trained };
     let choice = CpuOptions { path: PathChoice::Auto, threads, max_rows: options.launch_rows(config) };
     let mut device = Cpu::new(choice).expect("a device");
     let drafter = if drafts == Drafts::On { load::Drafts::Load } else { load::Drafts::Skip };

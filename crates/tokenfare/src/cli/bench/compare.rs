@@ -18,8 +18,8 @@ use tokenfare_bench::stop::Stop;
 use tokenfare_bench::verdict::Hashes;
 
 use super::concurrent::CellArgs;
-use super::target::{LONGEST, check_file, check_temperatures};
-use crate::files::{Existing, write_whole};
+use super::target::{LONGEST, check_temperatures};
+use crate::files::{Existing, check_flag, write_whole};
 use crate::output::print;
 
 /// A measurement of a comparison.
@@ -228,7 +228,7 @@ pub fn compare(args: &CompareArgs) -> Result<()> {
         start: Duration::from_secs(args.start_timeout),
         reply: Duration::from_secs(args.timeout),
     };
-    check_file("--receipt", Some(&args.receipt.join(receipt::RAW)))?;
+    check_flag("--receipt", Some(&args.receipt.join(receipt::RAW)))?;
     let mut receipt = args.receipt(&arms)?;
     let stop = Stop::by_signals()?;
     let mut servers = Servers {

@@ -11,8 +11,8 @@ use tokenfare_bench::sweep::Options;
 
 use super::compare::{bar, seconds};
 use super::concurrent::CellArgs;
-use super::target::{LONGEST, check_file, check_output, write_json};
-use crate::files::{Existing, write_whole};
+use super::target::{LONGEST, check_output, write_json};
+use crate::files::{Existing, check_flag, write_whole};
 use crate::output::print;
 
 /// Arguments of `tokenfare bench sweep`.
@@ -55,7 +55,7 @@ pub fn sweep(args: &SweepArgs) -> Result<()> {
     };
     let command = ArmCommand::new(["--server", "--env"], &args.server, &args.env)?;
     check_output(args.output.as_deref())?;
-    check_file("--plots", args.plots.as_ref().map(|folder| folder.join("plot")).as_deref())?;
+    check_flag("--plots", args.plots.as_ref().map(|folder| folder.join("plot")).as_deref())?;
     let stop = Stop::by_signals()?;
     let bar = bar();
     bar.set_length(options.servers() as u64);

@@ -10,7 +10,7 @@ use tokenfare_bench::load::{self, Load};
 use tokenfare_bench::stop::Stop;
 use tokenfare_bench::{Client, nullserver};
 
-use crate::files::{Existing, check_place, write_whole};
+use crate::files::{Existing, check_flag, write_whole};
 use crate::output::print;
 
 /// Longest time that a flag may ask for, in seconds: a week.
@@ -68,13 +68,7 @@ impl RepeatedArgs {
 
 /// Refuses a file that `--output` names and that could not be written after the measurement.
 pub fn check_output(file: Option<&Path>) -> Result<()> {
-    check_file("--output", file)
-}
-
-/// Refuses a file that `flag` names and that could not be written after the measurement.
-pub fn check_file(flag: &str, file: Option<&Path>) -> Result<()> {
-    let Some(file) = file else { return Ok(()) };
-    check_place(file).map_err(|e| anyhow!("{flag} {}: {e}", file.display()))
+    check_flag("--output", file)
 }
 
 /// Writes `report` as JSON to the file that `--output` names.

@@ -17,7 +17,7 @@ use tokenfare_pricing::TableShape;
 use super::{EngineArgs, ModelArg};
 use crate::costs::{self, Identity, measurement_lines};
 use crate::engine;
-use crate::files::{Existing, check_place, write_whole};
+use crate::files::{Existing, check_flag, write_whole};
 use crate::lanes_fit::Parallel;
 use crate::lines::LogFormat;
 use crate::locate;
@@ -103,9 +103,7 @@ pub fn calibrate(args: CalibrateArgs) -> Result<()> {
     if setup.drafts() == Drafts::Off {
         bail!("{}: the checkpoint has no drafter, so there is nothing to time", dir.display());
     }
-    if let Some(path) = &args.svg {
-        check_place(path).map_err(|cause| anyhow::anyhow!("--svg {}: {cause}", path.display()))?;
-    }
+    check_flag("--svg", args.svg.as_deref())?;
     let mut starts = Vec::new();
     for _ in 0..args.starts {
         starts.push(setup.build(Measure { identify: args.store })?);
