@@ -40,6 +40,17 @@ const ONE: i32 = 127;
 /// The scale byte with which [`E2M1_BIG`] needs no change.
 const BIG: i32 = ONE + 125;
 
+/// Where `vpmultishiftqb` finds the bytes of four words that are moved down by `bits`; the lookup ignores what comes in
+/// from the next word. Shifts proper share a port with both the lookup and the subtraction.
+const fn shifted_words(bits: i64) -> i64 {
+    let (mut places, mut byte) = (0, 0);
+    while byte < 8 {
+        places |= ((byte * 8 + bits) & 63) << (byte * 8);
+        byte += 1;
+    }
+    places
+}
+
 /// Decodes an FP4 block; `down` holds, for each feature and in both halves of its word, how much to lower the exponent.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
@@ -47,14 +58,15 @@ unsafe fn fp4_lines(codes: *const u8, down: __m512i, to: *mut u8) {
     // SAFETY: a block lies at `codes`, a tile at `to`.
     unsafe {
         let table = _mm512_loadu_si512(E2M1_BIG.as_ptr().cast());
+        let down_by = [4, 8, 12].map(|bits| _mm512_set1_epi64(shifted_words(bits)));
         for z in 0..4 {
             let v = _mm512_loadu_si512(codes.add(64 * z).cast());
             let to = to.add(256 * z).cast::<__m512i>();
             let line = |v| _mm512_subs_epu16(_mm512_permutexvar_epi16(v, table), down);
             _mm512_store_si512(to, line(v));
-            _mm512_store_si512(to.add(1), line(_mm512_srli_epi16::<4>(v)));
-            _mm512_store_si512(to.add(2), line(_mm512_srli_epi16::<8>(v)));
-            _mm512_store_si512(to.add(3), line(_mm512_srli_epi16::<12>(v)));
+            _mm512_store_si512(to.add(1), line(_mm512_multishift_epi64_epi8(down_by[0], v)));
+            _mm512_store_si512(to.add(2), line(_mm512_multishift_epi64_epi8(down_by[1], v)));
+            _mm512_store_si512(to.add(3), line(_mm512_multishift_epi64_epi8(down_by[2], v)));
         }
     }
 }

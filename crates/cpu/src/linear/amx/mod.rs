@@ -1,7 +1,9 @@
 //! AMX tiles: inputs rounded to bf16, weights decoded to bf16 exactly, sums in f32 by the tile unit.
 //!
 //! One C tile holds sixteen rows by sixteen features and lives over all blocks, so a row's sums run block after block
-//! whatever else the launch holds. Tiles take subnormal bf16 for zero, which is why packing folds scales into the
+//! whatever else the launch holds. Passes keep few tiles live, two of them C tiles: where two threads share a core, a
+//! thread that holds all eight waits for each product before it may load. Tiles are loaded half a block of decoding
+//! before they are multiplied. Tiles take subnormal bf16 for zero, which is why packing folds scales into the
 //! weights only where every folded weight is a normal number.
 
 mod format;
@@ -26,8 +28,11 @@ pub(super) const ROWS: usize = 16;
 /// Bytes of a tile: sixteen rows of 64.
 const TILE: usize = 1024;
 
-/// C tiles of a pass.
-const SUMS: usize = 4;
+/// Blocks decoded ahead of the one that is multiplied, so that no tile load waits for its stores.
+const LEAD: usize = 2;
+
+/// Sets of decoded blocks that passes write by turns: more than [`LEAD`], a power of two.
+const SETS: usize = 4;
 
 /// Bytes of decoded feature tiles that stay in a core's second cache beside the inputs of two row tiles.
 const KEPT: usize = 1 << 20;
@@ -35,9 +40,9 @@ const KEPT: usize = 1 << 20;
 /// Bytes of a feature tile's blocks ahead of the reader that are asked for.
 const AHEAD: usize = 4096;
 
-/// Decoded B tiles, two sets by turns, so that decoding need not wait for the tile loads of the block before.
+/// Decoded B tiles of up to two feature tiles.
 #[repr(C, align(64))]
-struct Weights([u8; 2 * SUMS * TILE]);
+struct Weights([u8; 2 * SETS * TILE]);
 
 /// A C tile on its way out.
 #[repr(C, align(64))]
@@ -123,8 +128,6 @@ impl Job<'_> {
             }
             zero!(0);
             zero!(1);
-            zero!(2);
-            zero!(3);
         }
     }
 
@@ -198,65 +201,60 @@ unsafe fn round_inputs(job: &Job<'_>, first_col: usize) {
     }
 }
 
-/// One row tile: four, two or one feature tiles a pass, decoded on the way.
+/// One row tile: two feature tiles a pass, or the last one, decoded on the way.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
 unsafe fn few<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>) {
-    let mut at = tiles.start;
     // SAFETY: tiles and rows lie in the launch.
     unsafe {
-        while at < tiles.end {
-            at += match tiles.end - at {
-                4.. => few_pass::<F, 4>(job, at),
-                2 | 3 => few_pass::<F, 2>(job, at),
-                _ => few_pass::<F, 1>(job, at),
-            };
+        for tile in tiles.clone().step_by(2) {
+            if tile + 1 < tiles.end {
+                few_pass::<F, 2>(job, tile);
+            } else {
+                few_pass::<F, 1>(job, tile);
+            }
         }
     }
 }
 
-/// One row tile by `N` feature tiles. A block is decoded while the tile unit takes the block before, so that its stores
-/// are over when they are loaded.
+/// One row tile by `N` feature tiles.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
-unsafe fn few_pass<F: TileFormat, const N: usize>(job: &Job<'_>, tile: usize) -> usize {
+unsafe fn few_pass<F: TileFormat, const N: usize>(job: &Job<'_>, tile: usize) {
     let mut weights = MaybeUninit::<Weights>::uninit();
     let mut sums = MaybeUninit::<Sums>::uninit();
     let room = weights.as_mut_ptr().cast::<u8>();
-    let a = job.a(0);
+    let place = |q: usize, b: usize| room.wrapping_add((b % SETS * 2 + q) * TILE);
+    let (a, blocks) = (job.a(0), job.blocks);
     // SAFETY: tiles and rows lie in the launch; tiles were configured; what is read of the rooms was written.
     unsafe {
         let streams: [Stream<F>; N] = std::array::from_fn(|q| Stream::new(job, tile + q, N));
+        let second = &streams[N - 1];
         job.begin((job.rows(0), 0));
-        for (q, stream) in streams.iter().enumerate() {
-            stream.decode(0, room.add(q * TILE));
+        for b in 0..LEAD.min(blocks) {
+            for (q, stream) in streams.iter().enumerate() {
+                stream.decode(b, place(q, b));
+            }
         }
-        for b in 0..job.blocks {
-            let set = room.add(b % 2 * SUMS * TILE);
-            let next = room.add((b + 1) % 2 * SUMS * TILE);
-            let more = b + 1 < job.blocks;
-            load!(4, a.add(b * TILE));
-            load!(6, streams[0].at(b, set));
+        load!(4, a);
+        load!(6, streams[0].at(0, place(0, 0)));
+        for b in 0..blocks {
+            if N > 1 {
+                load!(7, second.at(b, place(1, b)));
+            }
             multiply!(0, 4, 6);
-            if more {
-                streams[0].decode(b + 1, next);
+            if b + LEAD < blocks {
+                streams[0].decode(b + LEAD, place(0, b + LEAD));
+            }
+            if b + 1 < blocks {
+                load!(6, streams[0].at(b + 1, place(0, b + 1)));
             }
             if N > 1 {
-                load!(7, streams[1 % N].at(b, set.add(TILE)));
                 multiply!(1, 4, 7);
-                if more {
-                    streams[1 % N].decode(b + 1, next.add(TILE));
-                }
             }
-            if N > 2 {
-                load!(6, streams[2 % N].at(b, set.add(2 * TILE)));
-                multiply!(2, 4, 6);
-                if more {
-                    streams[2 % N].decode(b + 1, next.add(2 * TILE));
-                }
-                load!(7, streams[3 % N].at(b, set.add(3 * TILE)));
-                multiply!(3, 4, 7);
-                if more {
-                    streams[3 % N].decode(b + 1, next.add(3 * TILE));
-                }
+            if b + 1 < blocks {
+                load!(4, a.add((b + 1) * TILE));
+            }
+            if N > 1 && b + LEAD < blocks {
+                second.decode(b + LEAD, place(1, b + LEAD));
             }
         }
         let room = sums.as_mut_ptr().cast::<f32>();
@@ -264,12 +262,7 @@ unsafe fn few_pass<F: TileFormat, const N: usize>(job: &Job<'_>, tile: usize) ->
         if N > 1 {
             finish!(job, 1, 0, tile + 1, room);
         }
-        if N > 2 {
-            finish!(job, 2, 0, tile + 2, room);
-            finish!(job, 3, 0, tile + 3, room);
-        }
     }
-    N
 }
 
 /// The blocks of one feature tile.
@@ -323,7 +316,7 @@ impl<F: TileFormat> Stream<F> {
     }
 }
 
-/// Several row tiles: two by two feature tiles a pass; each feature tile is decoded once.
+/// Several row tiles, two a pass; each feature tile is decoded once.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
 unsafe fn many<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>) {
     let row_tiles = job.launch.n.div_ceil(ROWS);
@@ -332,89 +325,77 @@ unsafe fn many<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>) {
         let group = first..tiles.end.min(first + held);
         // SAFETY: tiles and rows lie in the launch; the kept room holds a group.
         unsafe {
-            let other = |tile: usize| tile + usize::from(tile + 1 < group.end);
             if !F::READY && row_tiles <= 2 {
-                for tile in group.clone().step_by(2) {
-                    let streams = [tile, other(tile)].map(|tile| Stream::<F>::new(job, tile, 2));
-                    pair(job, tile..group.end.min(tile + 2), &streams, 0);
+                for tile in group {
+                    pair(job, tile, &Stream::<F>::new(job, tile, 1), 0);
                 }
                 continue;
             }
-            let size = job.blocks * TILE;
-            let at = |tile: usize| match F::READY {
-                true => job.packed.codes(tile),
-                false => job.kept.wrapping_add((tile - first) * size).cast_const(),
-            };
+            let kept = |tile: usize| job.kept.wrapping_add((tile - first) * job.blocks * TILE);
             if !F::READY {
                 for tile in group.clone() {
                     let stream = Stream::<F>::new(job, tile, 1);
                     for b in 0..job.blocks {
-                        stream.decode(b, job.kept.add((tile - first) * size + b * TILE));
+                        stream.decode(b, kept(tile).add(b * TILE));
                     }
                 }
             }
             // The inputs of two row tiles stay in the second cache while the group passes by.
             for row_tile in (0..row_tiles).step_by(2) {
-                for tile in group.clone().step_by(2) {
-                    let streams = [at(tile), at(other(tile))]
-                        .map(|codes| Stream::<Bf16>::at_codes(job, codes, codes, 2));
-                    pair(job, tile..group.end.min(tile + 2), &streams, row_tile);
+                for tile in group.clone() {
+                    let codes = if F::READY { job.packed.codes(tile) } else { kept(tile) };
+                    pair(job, tile, &Stream::<Bf16>::at_codes(job, codes, codes, 1), row_tile);
                 }
             }
         }
     }
 }
 
-/// Feature tiles that a group holds decoded, an even number.
+/// Feature tiles that a group holds decoded.
 fn held(blocks: usize) -> usize {
-    (KEPT / (blocks * TILE)).max(2) / 2 * 2
+    (KEPT / (blocks * TILE)).max(1)
 }
 
-/// Two row tiles, or the last one, by one or two feature tiles; a block is decoded while the tile unit takes the block
-/// before. An absent second feature tile repeats the first.
+/// Two row tiles, or the last one, by one feature tile.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
-unsafe fn pair<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>, streams: &[Stream<F>; 2], row_tile: usize) {
+unsafe fn pair<F: TileFormat>(job: &Job<'_>, tile: usize, stream: &Stream<F>, row_tile: usize) {
     let mut weights = MaybeUninit::<Weights>::uninit();
     let mut sums = MaybeUninit::<Sums>::uninit();
-    let (room, out) = (weights.as_mut_ptr().cast::<u8>(), sums.as_mut_ptr().cast::<f32>());
-    let second = row_tile + 1 < job.launch.n.div_ceil(ROWS);
+    let room = weights.as_mut_ptr().cast::<u8>();
+    let place = |b: usize| room.wrapping_add(b % SETS * TILE);
+    let (blocks, second) = (job.blocks, row_tile + 1 < job.launch.n.div_ceil(ROWS));
     // SAFETY: tiles and rows lie in the launch; tiles are configured; what is read of the rooms was written.
     unsafe {
         let other = row_tile + usize::from(second);
         job.begin((job.rows(row_tile), job.rows(other)));
         let a = [job.a(row_tile), job.a(other)];
-        streams[0].decode(0, room);
-        streams[1].decode(0, room.add(TILE));
-        for b in 0..job.blocks {
-            let set = room.add(b % 2 * SUMS * TILE);
-            let next = room.add((b + 1) % 2 * SUMS * TILE);
-            let more = b + 1 < job.blocks;
-            load!(4, a[0].add(b * TILE));
-            load!(6, streams[0].at(b, set));
-            multiply!(0, 4, 6);
-            if more {
-                streams[0].decode(b + 1, next);
-            }
-            load!(7, streams[1].at(b, set.add(TILE)));
-            multiply!(1, 4, 7);
+        for b in 0..LEAD.min(blocks) {
+            stream.decode(b, place(b));
+        }
+        load!(4, a[0]);
+        load!(6, stream.at(0, place(0)));
+        for b in 0..blocks {
             if second {
                 load!(5, a[1].add(b * TILE));
-                multiply!(2, 5, 6);
-                multiply!(3, 5, 7);
             }
-            if more {
-                streams[1].decode(b + 1, next.add(TILE));
+            multiply!(0, 4, 6);
+            if b + LEAD < blocks {
+                stream.decode(b + LEAD, place(b + LEAD));
+            }
+            if b + 1 < blocks {
+                load!(4, a[0].add((b + 1) * TILE));
+            }
+            if second {
+                multiply!(1, 5, 6);
+            }
+            if b + 1 < blocks {
+                load!(6, stream.at(b + 1, place(b + 1)));
             }
         }
-        finish!(job, 0, row_tile, tiles.start, out);
-        if tiles.len() > 1 {
-            finish!(job, 1, row_tile, tiles.start + 1, out);
-        }
+        let room = sums.as_mut_ptr().cast::<f32>();
+        finish!(job, 0, row_tile, tile, room);
         if second {
-            finish!(job, 2, row_tile + 1, tiles.start, out);
-            if tiles.len() > 1 {
-                finish!(job, 3, row_tile + 1, tiles.start + 1, out);
-            }
+            finish!(job, 1, row_tile + 1, tile, room);
         }
     }
 }
@@ -422,7 +403,7 @@ unsafe fn pair<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>, streams: &[Str
 /// One C tile a block, scaled and added in f32.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")]
 unsafe fn scaled<F: TileFormat>(job: &Job<'_>, tiles: Range<usize>) {
-    let mut weights = Weights([0; 2 * SUMS * TILE]);
+    let mut weights = Weights([0; 2 * SETS * TILE]);
     let mut product = Sums([0.0; ROWS * FEATURES]);
     for row_tile in 0..job.launch.n.div_ceil(ROWS) {
         let rows = job.rows(row_tile);

@@ -12,16 +12,16 @@ struct TileConfig {
     rows: [u8; 16],
 }
 
-/// Sets up C tiles 0..4, A tiles 4 and 5, B tiles 6 and 7. All tiles become zero.
+/// Sets up C tiles 0 and 1, A tiles 4 and 5, B tiles 6 and 7. All tiles become zero.
 ///
-/// With `second > 0` tiles 2, 3 and 5 belong to a second row tile.
+/// With `second > 0` tiles 1 and 5 belong to a second row tile.
 #[target_feature(enable = "avx512f")]
 pub(super) unsafe fn configure(first: usize, second: usize) {
     let (first, other) = (first as u8, if second > 0 { second } else { first } as u8);
     let mut config =
         TileConfig { palette: 1, start_row: 0, reserved: [0; 14], bytes_per_row: [0; 16], rows: [0; 16] };
-    config.bytes_per_row[..8].fill(64);
-    config.rows[..8].copy_from_slice(&[first, first, other, other, first, other, 16, 16]);
+    config.bytes_per_row[..8].copy_from_slice(&[64, 64, 0, 0, 64, 64, 64, 64]);
+    config.rows[..8].copy_from_slice(&[first, other, 0, 0, first, other, 16, 16]);
     // SAFETY: the configuration is valid for palette 1, and the process may use tiles.
     unsafe { asm!("ldtilecfg [{}]", in(reg) &config, options(readonly, nostack, preserves_flags)) };
 }
