@@ -190,7 +190,8 @@ impl<'a> Setup<'a> {
                     Drafts::On => load::Drafts::Load,
                     Drafts::Off => load::Drafts::Skip,
                 },
-                threads: self.threads(),
+                // One more than there are CPUs for, since each waits for the disk now and then.
+                threads: self.threads() + 1,
                 progress: &|done, total| progress::advance(&bar, done, total),
             },
         );

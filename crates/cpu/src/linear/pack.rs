@@ -137,10 +137,57 @@ fn nan_scale(row: usize, col: usize) -> DeviceError {
 }
 
 /// The four nibbles at bits 0, 8, 16 and 24, joined.
+#[inline(always)]
 fn nibbles(v: u32) -> u32 {
     let v = v & 0x0F0F_0F0F;
     let v = (v | v >> 4) & 0x00FF_00FF;
     (v | v >> 8) & 0xFFFF
+}
+
+/// `[a0, b0, a1, b1, ..]`, cut in two.
+#[inline(always)]
+fn zip<T: Copy, const N: usize>(a: [T; N], b: [T; N]) -> [[T; N]; 2] {
+    let (mut low, mut high) = (a, a);
+    for i in 0..N / 2 {
+        (low[2 * i], low[2 * i + 1]) = (a[i], b[i]);
+        (high[2 * i], high[2 * i + 1]) = (a[N / 2 + i], b[N / 2 + i]);
+    }
+    [low, high]
+}
+
+/// Rows become columns; `N` is a power of two.
+#[inline(always)]
+fn transpose<T: Copy, const N: usize>(mut rows: [[T; N]; N]) -> [[T; N]; N] {
+    for _ in 0..N.ilog2() {
+        let from = rows;
+        for i in 0..N / 2 {
+            [rows[2 * i], rows[2 * i + 1]] = zip(from[i], from[i + N / 2]);
+        }
+    }
+    rows
+}
+
+/// The rows of a tile, a stride apart.
+struct Rows<'a> {
+    bytes: &'a [u8],
+    stride: usize,
+    live: usize,
+}
+
+impl<'a> Rows<'a> {
+    fn new(tile: &Tile, bytes: &'a [u8], stride: usize) -> Self {
+        let live = tile.live as usize;
+        Self { bytes: &bytes[tile.row as usize * stride..][..live * stride], stride, live }
+    }
+
+    /// Sixteen bytes of a row; zeros where the tile has no such feature.
+    #[inline(always)]
+    fn get(&self, row: usize, at: usize) -> [u8; 16] {
+        if row >= self.live {
+            return [0; 16];
+        }
+        self.bytes[row * self.stride + at..].first_chunk().copied().unwrap_or_default()
+    }
 }
 
 fn fp4(
@@ -152,25 +199,52 @@ fn fp4(
     scales: &mut [u8],
     seen: &mut Seen,
 ) -> Result<()> {
-    scales.fill(ONE);
-    for f in 0..tile.live as usize {
-        let row = tile.row as usize + f;
-        let from = &from[row * cols / 2..][..cols / 2];
-        let from_scales = &from_scales[row * cols / INPUTS..][..cols / INPUTS];
-        for (b, (block, &scale)) in from.chunks_exact(INPUTS / 2).zip(from_scales).enumerate() {
-            if scale == u8::MAX {
-                return Err(nan_scale(row, b * INPUTS));
+    let blocks = cols / INPUTS;
+    let from_scales = &from_scales[tile.row as usize * blocks..][..tile.live as usize * blocks];
+    if from_scales.iter().fold(0, |most, &scale| scale.max(most)) == u8::MAX {
+        let at = from_scales.iter().position(|&scale| scale == u8::MAX).unwrap_or_default();
+        return Err(nan_scale(tile.row as usize + at / blocks, at % blocks * INPUTS));
+    }
+    let rows = Rows::new(tile, from, cols / 2);
+    let (mut low, mut high) = ([u8::MAX; FEATURES], [0; FEATURES]);
+    for (b, (codes, scales)) in
+        codes.as_chunks_mut::<256>().0.iter_mut().zip(scales.as_chunks_mut::<FEATURES>().0).enumerate()
+    {
+        let mut zeros = [false; FEATURES];
+        for q in 0..FEATURES / 4 {
+            let mut words = [[0; 4]; 4];
+            for (f, words) in words.iter_mut().enumerate() {
+                let row = rows.get(4 * q + f, b * (INPUTS / 2));
+                for (word, bytes) in words.iter_mut().zip(row.as_chunks::<4>().0) {
+                    *word = u32::from_le_bytes(*bytes);
+                }
             }
-            if block.iter().any(|byte| byte & 0x77 != 0) {
-                seen.scale(scale);
-                scales[b * FEATURES + f] = scale;
+            let words = transpose(words);
+            let mut magnitudes = [0; 4];
+            for (z, words) in words.iter().enumerate() {
+                for (f, &v) in words.iter().enumerate() {
+                    magnitudes[f] |= v & 0x7777_7777;
+                    let word = nibbles(v) | nibbles(v >> 4) << 16;
+                    codes[z * 64 + q * 16 + 4 * f..][..4].copy_from_slice(&word.to_le_bytes());
+                }
             }
-            for (z, eight) in block.as_chunks::<4>().0.iter().enumerate() {
-                let v = u32::from_le_bytes(*eight);
-                let word = nibbles(v) | nibbles(v >> 4) << 16;
-                codes[b * 256 + z * 64 + 4 * f..][..4].copy_from_slice(&word.to_le_bytes());
+            for (zeros, magnitudes) in zeros[4 * q..].iter_mut().zip(magnitudes) {
+                *zeros = magnitudes == 0;
             }
         }
+        for (scale, list) in scales.iter_mut().zip(from_scales.chunks_exact(blocks)) {
+            *scale = list[b];
+        }
+        for (f, scale) in scales.iter_mut().enumerate() {
+            low[f] = low[f].min(if zeros[f] { u8::MAX } else { *scale });
+            high[f] = high[f].max(if zeros[f] { 0 } else { *scale });
+            *scale = if zeros[f] { ONE } else { *scale };
+        }
+    }
+    let (low, high) = (low.into_iter().fold(u8::MAX, u8::min), high.into_iter().fold(0, u8::max));
+    if low <= high {
+        seen.scale(low);
+        seen.scale(high);
     }
     Ok(())
 }
@@ -186,32 +260,50 @@ fn fp8(
 ) -> Result<()> {
     let blocks = cols / INPUTS;
     let from_scales = &from_scales[tile.row as usize / FP8_BLOCK * blocks..][..blocks];
-    for (b, &scale) in from_scales.iter().enumerate() {
+    let rows = Rows::new(tile, from, cols);
+    for (b, (codes, &scale)) in codes.as_chunks_mut::<512>().0.iter_mut().zip(from_scales).enumerate() {
         if scale == u8::MAX {
             return Err(nan_scale(tile.row as usize, b * INPUTS));
         }
-        let mut zeros = true;
-        for f in 0..tile.live as usize {
-            let row = tile.row as usize + f;
-            let block = &from[row * cols + b * INPUTS..][..INPUTS];
-            if let Some(k) = block.iter().position(|byte| byte & 0x7F == 0x7F) {
-                let (col, code) = (b * INPUTS + k, block[k]);
-                let message = format!("the FP8 code of row {row}, column {col} is 0x{code:02X} (NaN)");
-                return Err(DeviceError::Weight(message));
+        let mut most = [0; 16];
+        for (half, q) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            let mut pairs = [[0; 8]; 8];
+            for (f, pairs) in pairs.iter_mut().enumerate() {
+                let mut row = rows.get(8 * q + f, b * INPUTS + 16 * half);
+                for (most, code) in most.iter_mut().zip(&mut row) {
+                    *most = (*most).max(*code & 0x7F);
+                    // The sign of a zero reaches no sum, and tiles need +0.
+                    *code = if *code == 0x80 { 0 } else { *code };
+                }
+                for (pair, bytes) in pairs.iter_mut().zip(row.as_chunks::<2>().0) {
+                    *pair = u16::from_le_bytes(*bytes);
+                }
             }
-            zeros &= block.iter().all(|byte| byte & 0x7F == 0);
-            for (p, pair) in block.chunks_exact(2).enumerate() {
-                // The sign of a zero reaches no sum, and tiles need +0.
-                let pair = [pair[0], pair[1]].map(|code| if code == 0x80 { 0 } else { code });
-                codes[b * 512 + p * 32 + 2 * f..][..2].copy_from_slice(&pair);
+            for (p, pairs) in transpose(pairs).iter().enumerate() {
+                for (f, pair) in pairs.iter().enumerate() {
+                    codes[(8 * half + p) * 32 + q * 16 + 2 * f..][..2].copy_from_slice(&pair.to_le_bytes());
+                }
             }
         }
-        scales[b] = if zeros { ONE } else { scale };
-        if !zeros {
-            seen.scale(scale);
+        match most.into_iter().fold(0, u8::max) {
+            0x7F => return Err(nan_code(&rows, tile, b * INPUTS)),
+            0 => scales[b] = ONE,
+            _ => {
+                scales[b] = scale;
+                seen.scale(scale);
+            }
         }
     }
     Ok(())
+}
+
+/// The first NaN among the FP8 codes of a tile from column `col` on, in a block that has one.
+fn nan_code(rows: &Rows<'_>, tile: &Tile, col: usize) -> DeviceError {
+    let block = |f: usize| &rows.bytes[f * rows.stride + col..][..INPUTS];
+    let find = |f: usize| Some((f, block(f).iter().position(|code| code & 0x7F == 0x7F)?));
+    let (f, k) = (0..rows.live).find_map(find).unwrap_or_default();
+    let (row, code) = (tile.row as usize + f, block(f)[k]);
+    DeviceError::Weight(format!("the FP8 code of row {row}, column {} is 0x{code:02X} (NaN)", col + k))
 }
 
 fn bf16(tile: &Tile, cols: usize, from: &[u8], codes: &mut [u8], seen: &mut Seen) {
