@@ -418,9 +418,7 @@ impl Device for Cpu {
 
     fn attention(&mut self, n: usize, args: Attention<'_, Self>) -> Result<()> {
         let check = self.check("attention", n)?;
-        let most = args.ring.saturating_add(args.selected.as_ref().map_or(0, |selected| selected.top_k));
-        let keys = self.work(n, most.saturating_mul(args.window.width))?;
-        self.enqueue(AttentionStep::new(check, args, keys)?);
+        self.enqueue(AttentionStep::new(check, args)?);
         Ok(())
     }
 

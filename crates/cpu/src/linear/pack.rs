@@ -13,6 +13,9 @@ const FOLDABLE: std::ops::RangeInclusive<u8> = 64..=190;
 /// The scale byte of 1, given to blocks of zeros, whose own scale means nothing.
 const ONE: u8 = 127;
 
+/// Smallest magnitude code of E4M3 that is a normal number.
+const E4M3_NORMAL: u8 = 8;
+
 /// Rows and columns of an FP8 scale block.
 const FP8_BLOCK: usize = 32;
 
@@ -261,16 +264,18 @@ fn fp8(
     let blocks = cols / INPUTS;
     let from_scales = &from_scales[tile.row as usize / FP8_BLOCK * blocks..][..blocks];
     let rows = Rows::new(tile, from, cols);
+    let scales = scales.as_chunks_mut::<2>().0;
     for (b, (codes, &scale)) in codes.as_chunks_mut::<512>().0.iter_mut().zip(from_scales).enumerate() {
         if scale == u8::MAX {
             return Err(nan_scale(tile.row as usize, b * INPUTS));
         }
-        let mut most = [0; 16];
+        let (mut least, mut most) = ([u8::MAX; 16], [0; 16]);
         for (half, q) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
             let mut pairs = [[0; 8]; 8];
             for (f, pairs) in pairs.iter_mut().enumerate() {
                 let mut row = rows.get(8 * q + f, b * INPUTS + 16 * half);
-                for (most, code) in most.iter_mut().zip(&mut row) {
+                for ((least, most), code) in least.iter_mut().zip(&mut most).zip(&mut row) {
+                    *least = (*least).min(*code & 0x7F);
                     *most = (*most).max(*code & 0x7F);
                     // The sign of a zero reaches no sum, and tiles need +0.
                     *code = if *code == 0x80 { 0 } else { *code };
@@ -287,9 +292,10 @@ fn fp8(
         }
         match most.into_iter().fold(0, u8::max) {
             0x7F => return Err(nan_code(&rows, tile, b * INPUTS)),
-            0 => scales[b] = ONE,
+            0 => scales[b] = [ONE, 0],
             _ => {
-                scales[b] = scale;
+                let normal = least.into_iter().fold(u8::MAX, u8::min) >= E4M3_NORMAL;
+                scales[b] = [scale, u8::from(normal)];
                 seen.scale(scale);
             }
         }

@@ -1,7 +1,5 @@
 //! Attention over the window and the selected compressed rows: one key-value head, values = keys.
 
-use std::ops::Range;
-
 use tokenfare_device::{NONE, Result, Selected};
 
 use crate::args::{Check, Packed, Rows};
@@ -9,7 +7,7 @@ use crate::math::exp;
 use crate::ops::decode::decode_row;
 use crate::ops::dots::{HEADS, dots};
 use crate::simd::F32x16;
-use crate::step::{Fault, Kernel, Part, Work};
+use crate::step::{Fault, Kernel, Part};
 use crate::{Buf, Cpu};
 
 /// Selected compressed rows.
@@ -45,12 +43,10 @@ pub(crate) struct Attention {
     pub hi: Buf<u32>,
     pub selected: Option<Compressed>,
     pub out: Rows,
-    /// Room for the keys of `n` rows where it is shared.
-    pub keys: Work,
 }
 
 impl Attention {
-    pub fn new(check: Check, args: tokenfare_device::Attention<'_, Cpu>, keys: Work) -> Result<Self> {
+    pub fn new(check: Check, args: tokenfare_device::Attention<'_, Cpu>) -> Result<Self> {
         let (heads, ring, width) = (args.heads, args.ring, args.window.width);
         let some = heads > 0 && ring > 0;
         check.that("heads, ring", some, "at least 1 of each", format_args!("{heads}, {ring}"))?;
@@ -67,7 +63,6 @@ impl Attention {
             hi: check.dense("hi", args.hi, 1)?,
             selected: args.selected.map(|selected| Compressed::new(check, selected, width)).transpose()?,
             out: check.output("out", args.out, heads.saturating_mul(width))?,
-            keys,
         })
     }
 
@@ -76,30 +71,25 @@ impl Attention {
         self.ring + self.selected.as_ref().map_or(0, |s| s.top_k)
     }
 
-    /// Attends with this thread's groups of heads; `keys` gives the decoded keys of a row.
+    /// Attends with this thread's groups of heads.
     ///
     /// # Safety
     /// `scores` has room for one group; otherwise as [`Kernel::run`].
     #[inline(always)]
-    unsafe fn attend<V: F32x16>(
-        &self,
-        part: &Part<'_>,
-        scores: *mut f32,
-        mut keys: impl FnMut(usize, &Fault) -> Keys,
-    ) {
+    unsafe fn attend<V: F32x16>(&self, part: &Part<'_>, scores: *mut f32, mut decoded: Decoded<'_>) {
         let (width, stride) = (self.window.width, self.most_keys().next_multiple_of(16));
         let groups = self.heads.div_ceil(HEADS);
         let mut current = None;
         for unit in part.share(self.n * groups) {
             let (r, first) = (unit / groups, unit % groups * HEADS);
             let heads = HEADS.min(self.heads - first);
-            let keys = match current {
-                Some((row, decoded)) if row == r => decoded,
-                _ => current.insert((r, keys(r, part.fault))).1,
-            };
-            let count = keys.count();
             // SAFETY: checked rows; `count` keys of `width` values; heads belong to one thread.
             unsafe {
+                let keys = match current {
+                    Some((row, keys)) if row == r => keys,
+                    _ => current.insert((r, self.keys::<V>(r, part.fault, &mut decoded))).1,
+                };
+                let count = keys.count();
                 let (q, out) = (self.q.row(r).add(first * width), self.out.row(r).add(first * width));
                 if count == 0 {
                     std::ptr::write_bytes(out, 0, heads * width);
@@ -127,39 +117,41 @@ impl Attention {
         }
     }
 
-    /// Decodes those keys of row `r` that are wanted, and says which keys the row has; `None` where it attends to
+    /// Decodes the keys of row `r` that are not decoded yet, and says where its keys lie; none where it attends to
     /// nothing, or to a row outside a cache.
     ///
     /// # Safety
     /// As [`Kernel::run`].
     #[inline(always)]
-    unsafe fn decode_keys<V: F32x16>(&self, r: usize, fault: &Fault, mut wanted: Wanted<'_>) -> Option<Span> {
+    unsafe fn keys<V: F32x16>(&self, r: usize, fault: &Fault, decoded: &mut Decoded<'_>) -> Keys {
         // SAFETY: index buffers hold `n` rows; every cache row is checked against its cache.
         unsafe {
-            let base = self.base.get(r);
+            let (base, none) = (self.base.get(r), Keys([(decoded.room.cast_const(), 0); 3]));
             if base == NONE {
-                return None;
+                return none;
             }
-            let (lo, hi) = (self.lo.get(r) as usize, self.hi.get(r) as usize);
-            let mut span = Span { lo, hi: hi.max(lo), selected: 0 };
-            if span.len() > self.ring {
-                fault.index("attention", "hi - lo", span.len(), self.ring + 1);
-                return None;
+            let lo = self.lo.get(r) as usize;
+            let count = (self.hi.get(r) as usize).saturating_sub(lo);
+            if count > self.ring {
+                fault.index("attention", "hi - lo", count, self.ring + 1);
+                return none;
             }
-            let mut place = lo % self.ring;
-            for _ in lo..hi {
+            let first = lo % self.ring;
+            let unwrapped = count.min(self.ring - first);
+            for place in (first..first + unwrapped).chain(0..count - unwrapped) {
                 let row = base as usize + place;
                 if row >= self.window.rows {
                     fault.index("attention", "window row", row, self.window.rows);
-                    return None;
+                    return none;
                 }
-                wanted.decode::<V>(place, &self.window, row);
-                place = if place + 1 < self.ring { place + 1 } else { 0 };
+                decoded.hold::<V>(place, &self.window, row);
             }
+            let at = |place: usize| decoded.room.wrapping_add(place * self.window.width).cast_const();
+            let mut keys = Keys([(at(first), unwrapped), (at(0), count - unwrapped), (at(self.ring), 0)]);
             let Some(selected) = &self.selected else {
-                return Some(span);
+                return keys;
             };
-            let base = selected.base.get(r) as usize;
+            let (base, behind) = (selected.base.get(r) as usize, &mut keys.0[2].1);
             for i in 0..selected.top_k {
                 let key = selected.list.get(r * selected.top_k + i);
                 if key == NONE {
@@ -168,69 +160,35 @@ impl Attention {
                 let row = base + key as usize;
                 if row >= selected.cache.rows {
                     fault.index("attention", "selected row", row, selected.cache.rows);
-                    return None;
+                    return none;
                 }
-                wanted.decode::<V>(self.ring + span.selected, &selected.cache, row);
-                span.selected += 1;
+                decoded.hold::<V>(self.ring + *behind, &selected.cache, row);
+                *behind += 1;
             }
-            Some(span)
+            keys
         }
     }
-
-    /// The keys of a row whose places begin at `room`.
-    fn keys(&self, room: *const f32, span: Option<Span>) -> Keys {
-        let Some(span) = span else { return Keys([(room, 0); 3]) };
-        let at = |place: usize| room.wrapping_add(place * self.window.width);
-        let first = span.lo % self.ring;
-        let unwrapped = span.len().min(self.ring - first);
-        Keys([(at(first), unwrapped), (at(0), span.len() - unwrapped), (at(self.ring), span.selected)])
-    }
 }
 
-/// Which keys of a row are to be decoded, each to its place: in the ring, or behind it.
-enum Wanted<'a> {
-    /// None of them.
-    Nothing,
-    /// Those of some places.
-    Places(Range<usize>, *mut f32),
-    /// Those whose cache row their place does not hold yet: rows of one stream share most of their keys.
-    Missing(&'a mut [u64], *mut f32),
+/// Keys as a thread has decoded them, each at its place: that of the ring, or behind it.
+struct Decoded<'a> {
+    /// The cache row that each place holds; rows of one stream share most of their keys.
+    held: &'a mut [u64],
+    room: *mut f32,
 }
 
-impl Wanted<'_> {
-    /// Decodes a cache row to its place, if it is wanted.
+impl Decoded<'_> {
+    /// Decodes a cache row to its place, unless that holds it.
     ///
     /// # Safety
     /// The row lies in the cache, its place in the room. Needs `V`'s instruction set.
     #[inline(always)]
-    unsafe fn decode<V: F32x16>(&mut self, place: usize, cache: &Packed, row: usize) {
-        let room = match self {
-            Self::Places(places, room) if places.contains(&place) => *room,
-            Self::Missing(held, room) if held[place] != row as u64 => {
-                held[place] = row as u64;
-                *room
-            }
-            _ => return,
-        };
-        // SAFETY: as the caller states.
-        unsafe { decode_row::<V>(cache, row, room.add(place * cache.width)) }
-    }
-}
-
-/// The keys that a row attends to.
-struct Span {
-    /// First position in the window.
-    lo: usize,
-    /// Behind the last position in the window.
-    hi: usize,
-    /// Selected keys.
-    selected: usize,
-}
-
-impl Span {
-    /// Keys in the window.
-    fn len(&self) -> usize {
-        self.hi - self.lo
+    unsafe fn hold<V: F32x16>(&mut self, place: usize, cache: &Packed, row: usize) {
+        if self.held[place] != row as u64 {
+            self.held[place] = row as u64;
+            // SAFETY: as the caller states.
+            unsafe { decode_row::<V>(cache, row, self.room.add(place * cache.width)) }
+        }
     }
 }
 
@@ -352,41 +310,17 @@ impl Values {
 }
 
 impl Kernel for Attention {
-    fn stages(&self) -> usize {
-        self.keys.stages()
-    }
-
     #[inline(always)]
-    unsafe fn run<V: F32x16>(&self, stage: usize, part: &mut Part<'_>) {
+    unsafe fn run<V: F32x16>(&self, _stage: usize, part: &mut Part<'_>) {
         let (width, most) = (self.window.width, self.most_keys());
         let stride = most.next_multiple_of(16);
-        // SAFETY: shared room and scratch hold `most` keys a row, rows are checked, and threads share no key or head.
+        // SAFETY: the scratch holds `most` keys and their scores, rows are checked, and threads share no head.
         unsafe {
-            match &self.keys {
-                Work::Shared(room) if stage == 0 => {
-                    for r in 0..self.n {
-                        let room = room.ptr().add(r * most * width);
-                        self.decode_keys::<V>(r, part.fault, Wanted::Places(part.share(most), room));
-                    }
-                }
-                Work::Shared(room) => {
-                    let scores = part.scratch.floats(HEADS * stride).as_mut_ptr();
-                    self.attend::<V>(part, scores, |r, fault| {
-                        let room = room.ptr().add(r * most * width);
-                        self.keys(room, self.decode_keys::<V>(r, fault, Wanted::Nothing))
-                    });
-                }
-                Work::PerThread => {
-                    let scores = part.scratch.floats((HEADS + 2) * stride + most * width).as_mut_ptr();
-                    let room = scores.add((HEADS + 2) * stride);
-                    let held = std::slice::from_raw_parts_mut(scores.add(HEADS * stride).cast(), most);
-                    held.fill(u64::MAX);
-                    self.attend::<V>(part, scores, |r, fault| {
-                        let span = self.decode_keys::<V>(r, fault, Wanted::Missing(held, room));
-                        self.keys(room, span)
-                    });
-                }
-            }
+            let scores = part.scratch.floats((HEADS + 2) * stride + most * width).as_mut_ptr();
+            let room = scores.add((HEADS + 2) * stride);
+            let held = std::slice::from_raw_parts_mut(scores.add(HEADS * stride).cast(), most);
+            held.fill(u64::MAX);
+            self.attend::<V>(part, scores, Decoded { held, room });
         }
     }
 }
