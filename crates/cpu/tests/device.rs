@@ -1,7 +1,9 @@
 //! The list, recorded programs, and the errors of the device.
 
 use tokenfare_cpu::{Cpu, CpuError, CpuOptions, Path, PathChoice, PathError};
-use tokenfare_device::{Cache, CacheFormat, CacheStore, Device, DeviceError, NONE, View};
+use tokenfare_device::{
+    Attention, Cache, CacheFormat, CacheStore, Device, DeviceError, NONE, Selected, View,
+};
 
 fn cpu(threads: usize) -> Cpu {
     Cpu::new(CpuOptions { path: PathChoice::Auto, threads, max_rows: 8 }).expect("the machine has a path")
@@ -116,6 +118,46 @@ fn shapes_are_checked_when_an_operation_is_enqueued() {
         found: "2 from 63".into(),
     };
     assert_eq!(device.read(&x, 63, &mut [0.0; 2]), Err(range));
+}
+
+#[test]
+fn attention_makes_no_room_that_its_caches_do_not_bound() {
+    for threads in 1..=3 {
+        let mut device = cpu(threads);
+        let window = Cache::new(&device, CacheFormat::Fp8, 32, 3).unwrap();
+        let (q, out) = (device.alloc(64).unwrap(), device.alloc(64).unwrap());
+        let (sink, index) = (device.alloc(1).unwrap(), device.alloc(2).unwrap());
+        let mut attend = |n, ring, top_k| {
+            let selected = Some(Selected { cache: &window, base: &index, list: &index, top_k });
+            let args = Attention {
+                q: View::dense(&q, 32),
+                heads: 1,
+                scale: 1.0,
+                sink: &sink,
+                window: &window,
+                base: &index,
+                ring,
+                lo: &index,
+                hi: &index,
+                selected,
+                out: View::dense(&out, 32),
+            };
+            device.attention(n, args)?;
+            device.read(&out, 0, &mut [0.0])
+        };
+        assert_eq!((attend(2, 3, 1), attend(0, 3, 1 << 58)), (Ok(()), Ok(())));
+        for ring in [4, 1 << 58, usize::MAX] {
+            for n in [0, 1, 2] {
+                let error = DeviceError::Shape {
+                    op: "attention",
+                    what: "ring",
+                    expected: "at most 3 rows".into(),
+                    found: ring.to_string(),
+                };
+                assert_eq!(attend(n, ring, 0), Err(error));
+            }
+        }
+    }
 }
 
 #[test]

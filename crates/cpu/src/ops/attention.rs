@@ -1,5 +1,7 @@
 //! Attention over the window and the selected compressed rows: one key-value head, values = keys.
 
+use std::ops::Range;
+
 use tokenfare_device::{NONE, Result, Selected};
 
 use crate::args::{Check, Packed, Rows};
@@ -50,13 +52,16 @@ impl Attention {
         let (heads, ring, width) = (args.heads, args.ring, args.window.width);
         let some = heads > 0 && ring > 0;
         check.that("heads, ring", some, "at least 1 of each", format_args!("{heads}, {ring}"))?;
+        let window = check.cache("window", args.window, width)?;
+        // Threads make room for a whole ring of keys.
+        check.that("ring", ring <= window.rows, format_args!("at most {} rows", window.rows), ring)?;
         Ok(Self {
             n: check.n,
             q: check.input("q", args.q, heads.saturating_mul(width))?,
             heads,
             scale: args.scale,
             sink: check.weight("sink", args.sink, heads)?,
-            window: check.cache("window", args.window, width)?,
+            window,
             base: check.dense("base", args.base, 1)?,
             ring,
             lo: check.dense("lo", args.lo, 1)?,
@@ -71,23 +76,34 @@ impl Attention {
         self.ring + self.selected.as_ref().map_or(0, |s| s.top_k)
     }
 
-    /// Attends with this thread's groups of heads.
+    /// Groups of heads that share the loads of a key.
+    fn groups(&self) -> usize {
+        self.heads.div_ceil(HEADS)
+    }
+
+    /// Attends with some of the groups of heads of all rows.
     ///
     /// # Safety
     /// `scores` has room for one group; otherwise as [`Kernel::run`].
     #[inline(always)]
-    unsafe fn attend<V: F32x16>(&self, part: &Part<'_>, scores: *mut f32, mut decoded: Decoded<'_>) {
+    unsafe fn attend<V: F32x16>(
+        &self,
+        units: Range<usize>,
+        fault: &Fault,
+        scores: *mut f32,
+        mut decoded: Decoded<'_>,
+    ) {
         let (width, stride) = (self.window.width, self.most_keys().next_multiple_of(16));
-        let groups = self.heads.div_ceil(HEADS);
+        let groups = self.groups();
         let mut current = None;
-        for unit in part.share(self.n * groups) {
+        for unit in units {
             let (r, first) = (unit / groups, unit % groups * HEADS);
             let heads = HEADS.min(self.heads - first);
             // SAFETY: checked rows; `count` keys of `width` values; heads belong to one thread.
             unsafe {
                 let keys = match current {
                     Some((row, keys)) if row == r => keys,
-                    _ => current.insert((r, self.keys::<V>(r, part.fault, &mut decoded))).1,
+                    _ => current.insert((r, self.keys::<V>(r, fault, &mut decoded))).1,
                 };
                 let count = keys.count();
                 let (q, out) = (self.q.row(r).add(first * width), self.out.row(r).add(first * width));
@@ -312,6 +328,11 @@ impl Values {
 impl Kernel for Attention {
     #[inline(always)]
     unsafe fn run<V: F32x16>(&self, _stage: usize, part: &mut Part<'_>) {
+        let units = part.share(self.n * self.groups());
+        // Without rows, nothing has bounded the list.
+        if units.is_empty() {
+            return;
+        }
         let (width, most) = (self.window.width, self.most_keys());
         let stride = most.next_multiple_of(16);
         // SAFETY: the scratch holds `most` keys and their scores, rows are checked, and threads share no head.
@@ -320,7 +341,7 @@ impl Kernel for Attention {
             let room = scores.add((HEADS + 2) * stride);
             let held = std::slice::from_raw_parts_mut(scores.add(HEADS * stride).cast(), most);
             held.fill(u64::MAX);
-            self.attend::<V>(part, scores, Decoded { held, room });
+            self.attend::<V>(units, part.fault, scores, Decoded { held, room });
         }
     }
 }
