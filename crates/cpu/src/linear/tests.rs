@@ -318,6 +318,26 @@ fn every_code_is_decoded_exactly(
 }
 
 #[test]
+fn any_code_among_normal_fp8_numbers_is_decoded_exactly() {
+    let mut rng = Random(9);
+    for code in (0..=255_u8).filter(|code| code & 0x7F != 0x7F) {
+        let mut case = Case::new(Kind::Fp8, 16, 32, 1, &USUAL, &mut rng);
+        case.codes[rng.below(16 * 32)] = code;
+        for path in Path::available() {
+            let packed = case.pack(path);
+            let normal = packed.bytes.as_slice()[packed.scales_at + 1];
+            assert_eq!(normal, u8::from(code & 0x78 != 0), "{path:?}: the mark of a block with 0x{code:02X}");
+            for (k, row) in read_back(&packed).chunks_exact(16).enumerate() {
+                for (f, value) in row.iter().enumerate() {
+                    let want = case.weight(f, k) as f32;
+                    assert_eq!(*value, want, "{path:?}: weight [{f}][{k}] beside 0x{code:02X}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn bf16_subnormals_are_kept() {
     let values: Vec<u8> = (0..16u16 * 32).flat_map(|i| (i % 128).to_le_bytes()).collect();
     let case = Case { kind: Kind::Bf16, rows: 16, cols: 32, groups: 1, codes: values, scales: vec![] };
