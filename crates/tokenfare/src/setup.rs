@@ -190,7 +190,7 @@ impl<'a> Setup<'a> {
                     Drafts::On => load::Drafts::Load,
                     Drafts::Off => load::Drafts::Skip,
                 },
-                // One more than there are CPUs for, since each waits for the disk now and then.
+                // One more than there are workers, since each waits for the disk now and then.
                 threads: self.threads() + 1,
                 progress: &|done, total| progress::advance(&bar, done, total),
             },

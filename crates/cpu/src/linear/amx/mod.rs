@@ -2,9 +2,9 @@
 //!
 //! One C tile holds sixteen rows by sixteen features and lives over all blocks, so a row's sums run block after block
 //! whatever else the launch holds. Passes keep few tiles live, two of them C tiles: where two threads share a core, a
-//! thread that holds all eight waits for each product before it may load. Tiles are loaded half a block of decoding
-//! before they are multiplied. Tiles take subnormal bf16 for zero, which is why packing folds scales into the
-//! weights only where every folded weight is a normal number.
+//! thread that holds all eight waits for each product before it may load. A pass of two feature tiles decodes a block
+//! between the load of a tile and its product. Tiles take subnormal bf16 for zero, which is why packing folds scales
+//! into the weights only where every folded weight is a normal number.
 
 mod format;
 mod unit;

@@ -4,7 +4,8 @@
 //! word of a feature has the even inputs in its low nibbles 0..4 and the odd ones in nibbles 4..8. FP8 (512 bytes),
 //! BF16 (1024) and F32 (2048): for each pair of inputs the values `(even, odd)` of feature after feature, but F32
 //! keeps the sixteen even values before the odd ones. The pair order is the one that AMX tiles want. Behind all blocks lie
-//! their scales: FP4 a byte a feature; FP8 one byte, and 1 where no code is zero or subnormal, which decodes faster.
+//! their scales: FP4 a byte a feature; FP8 the scale, then 1 where the codes of all sixteen features are normal numbers,
+//! which AMX tiles decode faster, else 0.
 
 #[cfg(target_arch = "aarch64")]
 mod neon;
