@@ -16,7 +16,7 @@ use crate::{Buf, Path};
 /// Columns of a row that one thread takes at a time in operations without sums over the row; a multiple of 16.
 pub(crate) const COLUMNS: usize = 512;
 
-/// How threads share a launch whose rows have values to prepare first, such as decoded keys.
+/// How threads share a launch whose rows have values to prepare first, such as the scores of keys.
 pub(crate) enum Work {
     /// Fewer rows than threads: all threads prepare each row's values here, then share the rest.
     Shared(Buf<f32>),
