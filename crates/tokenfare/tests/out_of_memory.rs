@@ -117,8 +117,10 @@ fn a_server_starts_or_says_that_memory_is_out(#[values(1, 2)] threads: usize) {
 #[case("scalar", 40_000)]
 #[case("scalar", 70_000)]
 #[case("scalar", 90_000)]
-fn a_refused_weight_or_buffer_is_named(#[case] path: &str, #[case] limit: usize) {
+fn a_refused_file_weight_or_buffer_is_named(#[case] path: &str, #[case] limit: usize) {
     let args = ["run", &mini(), "hi", "--threads", "1"];
     let line = support::refusal(limited(limit, &args).env("MALLOC_ARENA_MAX", "1").env("TF_CPU_PATH", path));
-    assert!(line.contains("out of memory on cpu: ") && line.contains(" bytes for "), "{line}");
+    // One thread may read a file while another packs what it has read.
+    let file = line.contains("cannot read ") && line.ends_with(".safetensors: out of memory");
+    assert!(file || line.contains("out of memory on cpu: ") && line.contains(" bytes for "), "{line}");
 }
