@@ -21,10 +21,10 @@ fn least() -> usize {
     (10_000..100_000).step_by(1_000).find(mapped).unwrap()
 }
 
-/// Limits of the address space in KiB: from what the program itself needs to more than a start takes with one thread.
-/// With two, the allocator reserves address space for each, so that higher limits fail again.
+/// Limits of the address space in KiB: from what the program itself needs to more than a start takes. The allocator reserves
+/// address space for each thread that loads, one more than compute, so that higher limits fail again.
 fn limits(threads: usize) -> impl Iterator<Item = usize> {
-    let (least, range) = (least(), if threads == 1 { 110_000 } else { 240_000 });
+    let (least, range) = (least(), 110_000 + 130_000 * threads);
     // A step that shares no factor with page or table sizes meets other allocations each time.
     (least..least + range).step_by(11_003)
 }
