@@ -1,9 +1,9 @@
 //! AMX tiles: inputs rounded to bf16, weights decoded to bf16 exactly, sums in f32 by the tile unit.
 //!
 //! One C tile holds sixteen rows by sixteen features and lives over all blocks, so a row's sums run block after block
-//! whatever else the launch holds. Passes keep few tiles live, two of them C tiles: where two threads share a core, a
-//! thread that holds all eight waits for each product before it may load. A pass of two feature tiles decodes a block
-//! between the load of a tile and its product. Tiles take subnormal bf16 for zero, which is why packing folds scales
+//! whatever else the launch holds. Passes keep few tiles live, two of them C tiles: where other work slows a core, tile
+//! loads wait longer the more tiles are live. A pass of two feature tiles decodes a block between the load of a tile and
+//! its product. Tiles take subnormal bf16 for zero, which is why packing folds scales
 //! into the weights only where every folded weight is a normal number.
 
 mod format;
