@@ -202,11 +202,15 @@ impl Cpu {
         if n >= self.threads() {
             return Ok(Work::PerThread);
         }
-        let needed = n.saturating_mul(values);
-        if self.shared.len() < needed {
-            self.shared = Buf::new(needed)?;
+        Ok(Work::Shared(self.shared_room(n.saturating_mul(values))?))
+    }
+
+    /// A buffer of at least `values` values that all threads share within an operation.
+    fn shared_room(&mut self, values: usize) -> Result<Buf<f32>> {
+        if self.shared.len() < values {
+            self.shared = Buf::new(values)?;
         }
-        Ok(Work::Shared(self.shared.clone()))
+        Ok(self.shared.clone())
     }
 }
 
@@ -417,8 +421,9 @@ impl Device for Cpu {
     }
 
     fn attention(&mut self, n: usize, args: Attention<'_, Self>) -> Result<()> {
-        let check = self.check("attention", n)?;
-        self.enqueue(AttentionStep::new(check, args)?);
+        let (check, threads) = (self.check("attention", n)?, self.threads());
+        let step = AttentionStep::new(check, args, threads, |values| self.shared_room(values))?;
+        self.enqueue(step);
         Ok(())
     }
 

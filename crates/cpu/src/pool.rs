@@ -18,6 +18,10 @@ use crate::scratch::Scratch;
 /// How long an idle worker spins before it parks: longer than the gap between two launches of a token step.
 const SPIN_BEFORE_PARK: Duration = Duration::from_micros(50);
 
+/// Turns of a wait for the others' parts before the thread looks for one that nobody has begun, about two microseconds:
+/// where every thread is there, none looks at another's claim and takes its cache line away.
+const SPINS_BEFORE_TAKEOVER: u32 = 32;
+
 /// Turns of a wait for the others' parts before the thread sleeps: where CPUs are shared with other work, one that sleeps
 /// is soon run again, and one that spins uses up the time in which it could work.
 const SPINS_BEFORE_SLEEP: u32 = 1_000;
@@ -45,8 +49,10 @@ struct Line(AtomicU64);
 struct Shared {
     /// Number of the stage after the last of the newest job.
     end: Line,
-    /// Parts done in all stages so far.
+    /// Parts done in all stages so far; only who ends a part touches it.
     done: Line,
+    /// Stages done so far, for those who wait.
+    stage: Line,
     /// For each part, the number of the first stage in which it is still to be taken.
     claims: Box<[Line]>,
     /// Threads that sleep until a stage is done.
@@ -64,6 +70,7 @@ impl Shared {
         Self {
             end: Line::default(),
             done: Line::default(),
+            stage: Line::default(),
             claims: (0..threads).map(|_| Line::default()).collect(),
             sleepers: AtomicU64::new(0),
             sleep: Mutex::new(()),
@@ -77,7 +84,7 @@ impl Shared {
 
     /// The stage that is being worked on.
     fn stage(&self) -> u64 {
-        self.done.0.load(Ordering::SeqCst) / self.claims.len() as u64
+        self.stage.0.load(Ordering::SeqCst)
     }
 
     /// Takes a part of `stage` if nobody has.
@@ -87,14 +94,14 @@ impl Shared {
             && claim.compare_exchange(stage, stage + 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Runs the parts of `stage` that nobody else takes, `thread`'s own first.
-    fn work(&self, stage: u64, thread: usize, member: &mut Member) {
-        let parts = self.claims.len();
-        for part in (thread..parts).chain(0..thread) {
-            if self.claim(stage, part) {
-                self.run_part(stage, part, member);
-                let done = self.done.0.fetch_add(1, Ordering::SeqCst) + 1;
-                if done == (stage + 1) * parts as u64 && self.sleepers.load(Ordering::SeqCst) > 0 {
+    /// Runs those of some parts of `stage` that nobody else takes.
+    fn work(&self, stage: u64, mut parts: impl Iterator<Item = usize>, member: &mut Member) {
+        while let Some(part) = parts.find(|&part| self.claim(stage, part)) {
+            self.run_part(stage, part, member);
+            let done = self.done.0.fetch_add(1, Ordering::SeqCst) + 1;
+            if done == (stage + 1) * self.claims.len() as u64 {
+                self.stage.0.store(stage + 1, Ordering::SeqCst);
+                if self.sleepers.load(Ordering::SeqCst) > 0 {
                     drop(self.sleep.lock().unwrap_or_else(PoisonError::into_inner));
                     self.wake.notify_all();
                 }
@@ -135,7 +142,7 @@ impl Shared {
         }
     }
 
-    /// Works on the stages before `end` until the last is done.
+    /// Works on the stages before `end` until the last is done: on the thread's own part of each, then on others'.
     fn finish(&self, end: u64, thread: usize, member: &mut Member) {
         let (mut seen, mut spins) = (None, 0);
         loop {
@@ -145,13 +152,18 @@ impl Shared {
             }
             if seen != Some(stage) {
                 (seen, spins) = (Some(stage), 0);
-                self.work(stage, thread, member);
-            } else if spins < SPINS_BEFORE_SLEEP {
-                spins += 1;
-                spin_loop();
-            } else {
-                self.sleep_through(stage);
+                self.work(stage, std::iter::once(thread), member);
+                continue;
             }
+            match spins {
+                SPINS_BEFORE_TAKEOVER => {
+                    let parts = self.claims.len();
+                    self.work(stage, (thread + 1..parts).chain(0..thread), member);
+                }
+                SPINS_BEFORE_SLEEP.. => self.sleep_through(stage),
+                _ => spin_loop(),
+            }
+            spins += 1;
         }
     }
 }
@@ -336,7 +348,7 @@ mod tests {
         let mut late = Member::default();
         shared.finish(2, 1, &mut Member::default());
         for stage in 0..2 {
-            shared.work(stage, 2, &mut late);
+            shared.work(stage, 0..3, &mut late);
         }
         assert_eq!(*runs.lock().unwrap(), [(0, 1), (0, 2), (0, 0), (1, 1), (1, 2), (1, 0)]);
         assert_eq!((shared.stage(), late.job.is_none()), (2, true));

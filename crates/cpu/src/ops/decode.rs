@@ -9,36 +9,59 @@ use crate::simd::F32x16;
 /// One place in memory for the table, which a constant would not be sure to have.
 static E4M3_VALUES: [f32; 256] = E4M3;
 
-/// Decodes one row of `width` values; the same values as [`CacheFormat::decode`].
+/// Decodes values `from..from + len` of some rows of `width` values, each behind the one before; the same values as
+/// [`CacheFormat::decode`].
 ///
 /// # Safety
-/// A row lies at `row`, `out` has room for `width` values, a multiple of 32. Needs `V`'s instruction set.
+/// A row lies at each of `rows`, `out` has room for `len` values of each; `width`, `from` and `len` are multiples of 32.
+/// Needs `V`'s instruction set.
 #[inline(always)]
-unsafe fn decode_values<V: F32x16>(format: CacheFormat, row: *const u8, out: *mut f32, width: usize) {
+unsafe fn decode_values<V: F32x16>(
+    format: CacheFormat,
+    rows: impl Iterator<Item = *const u8>,
+    width: usize,
+    from: usize,
+    len: usize,
+    out: *mut f32,
+) {
+    let rows = rows.enumerate().map(|(i, row)| (row, out.wrapping_add(i * len)));
     // SAFETY: codes and scales of all groups lie in the row.
     unsafe {
         match format {
-            CacheFormat::F32 => std::ptr::copy_nonoverlapping(row, out.cast(), 4 * width),
+            CacheFormat::F32 => {
+                for (row, out) in rows {
+                    std::ptr::copy_nonoverlapping(row.add(4 * from), out.cast(), 4 * len);
+                }
+            }
             CacheFormat::Fp8 => {
-                for group in 0..width / 32 {
-                    let scale = V::splat(decode_e8m0(*row.add(width + group)));
-                    let (codes, out) = (row.add(32 * group), out.add(32 * group));
-                    V::e4m3(codes).mul(scale).store(out);
-                    V::e4m3(codes.add(16)).mul(scale).store(out.add(16));
+                for (row, out) in rows {
+                    let (codes, scales) = (row.add(from), row.add(width + from / 32));
+                    for group in 0..len / 32 {
+                        let scale = V::splat(decode_e8m0(*scales.add(group)));
+                        let (codes, out) = (codes.add(32 * group), out.add(32 * group));
+                        V::e4m3(codes).mul(scale).store(out);
+                        V::e4m3(codes.add(16)).mul(scale).store(out.add(16));
+                    }
                 }
             }
             CacheFormat::Fp4Group16 => {
-                for group in 0..width / 16 {
-                    let scale = V::splat(E4M3_VALUES[*row.add(width / 2 + group) as usize]);
-                    V::e2m1(row.add(8 * group)).mul(scale).store(out.add(16 * group));
+                for (row, out) in rows {
+                    let (codes, scales) = (row.add(from / 2), row.add(width / 2 + from / 16));
+                    for group in 0..len / 16 {
+                        let scale = V::splat(E4M3_VALUES[*scales.add(group) as usize]);
+                        V::e2m1(codes.add(8 * group)).mul(scale).store(out.add(16 * group));
+                    }
                 }
             }
             CacheFormat::Fp4Group32 => {
-                for group in 0..width / 32 {
-                    let scale = V::splat(decode_e8m0(*row.add(width / 2 + group)));
-                    let (codes, out) = (row.add(16 * group), out.add(32 * group));
-                    V::e2m1(codes).mul(scale).store(out);
-                    V::e2m1(codes.add(8)).mul(scale).store(out.add(16));
+                for (row, out) in rows {
+                    let (codes, scales) = (row.add(from / 2), row.add(width / 2 + from / 32));
+                    for group in 0..len / 32 {
+                        let scale = V::splat(decode_e8m0(*scales.add(group)));
+                        let (codes, out) = (codes.add(16 * group), out.add(32 * group));
+                        V::e2m1(codes).mul(scale).store(out);
+                        V::e2m1(codes.add(8)).mul(scale).store(out.add(16));
+                    }
                 }
             }
         }
@@ -52,8 +75,9 @@ unsafe fn decode_values<V: F32x16>(format: CacheFormat, row: *const u8, out: *mu
 #[inline(always)]
 pub(crate) unsafe fn decode<V: F32x16>(format: CacheFormat, row: &[u8], out: &mut [f32]) {
     debug_assert!(out.len().is_multiple_of(32) && row.len() >= format.row_bytes(out.len()));
+    let one = std::iter::once(row.as_ptr());
     // SAFETY: row and output have the sizes of the format.
-    unsafe { decode_values::<V>(format, row.as_ptr(), out.as_mut_ptr(), out.len()) }
+    unsafe { decode_values::<V>(format, one, out.len(), 0, out.len(), out.as_mut_ptr()) }
 }
 
 /// Decodes row `i` of a cache to `out`.
@@ -63,7 +87,30 @@ pub(crate) unsafe fn decode<V: F32x16>(format: CacheFormat, row: &[u8], out: &mu
 #[inline(always)]
 pub(crate) unsafe fn decode_row<V: F32x16>(cache: &Packed, i: usize, out: *mut f32) {
     // SAFETY: the row lies inside the cache, the output was promised.
-    unsafe { decode_values::<V>(cache.format, cache.row(i), out, cache.width) }
+    unsafe {
+        let row = std::iter::once(cache.row(i).cast_const());
+        decode_values::<V>(cache.format, row, cache.width, 0, cache.width, out);
+    }
+}
+
+/// Decodes `len` values from `from` on of some rows of a cache to `out`, each behind the one before.
+///
+/// # Safety
+/// All rows are below the cache's, the values lie inside its width, both bounds are multiples of 32, and `out` has room
+/// for them. Needs `V`'s instruction set.
+#[inline(always)]
+pub(crate) unsafe fn decode_columns<V: F32x16>(
+    cache: &Packed,
+    rows: &[usize],
+    from: usize,
+    len: usize,
+    out: *mut f32,
+) {
+    // SAFETY: the rows lie inside the cache, the output was promised.
+    unsafe {
+        let rows = rows.iter().map(|&i| cache.row(i).cast_const());
+        decode_values::<V>(cache.format, rows, cache.width, from, len, out);
+    }
 }
 
 #[cfg(test)]

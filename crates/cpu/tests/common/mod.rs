@@ -229,21 +229,36 @@ impl<D: Device> Bench<D> {
     }
 
     fn attentions(&mut self) -> Result<()> {
-        let (width, heads, ring, top_k) = (96, 6, 24, 30);
+        self.attention("attention", 96, 24, None)?;
+        self.attention("attention over selected rows", 96, 24, Some(30))?;
+        // More decoded keys than a thread keeps.
+        self.attention("attention in blocks", 512, 40, Some(250))
+    }
+
+    fn attention(
+        &mut self,
+        name: &'static str,
+        width: usize,
+        ring: usize,
+        top_k: Option<usize>,
+    ) -> Result<()> {
+        let heads = 6;
         let window = self.filled(CacheFormat::Fp8, width, 3 * ring)?;
         let cache = self.filled(CacheFormat::Fp4Group16, width, 200)?;
-        let base = self.buffer(&[0, 0, 24, NONE, 48, 48, 24])?;
+        let slot = |slot: usize| (slot * ring) as u32;
+        let base = self.buffer(&[slot(0), slot(0), slot(1), NONE, slot(2), slot(2), slot(1)])?;
         let lo = self.buffer(&[0, 10, 100, 3, 5, 7, 7])?;
         let hi = self.buffer(&[1, 34, 117, 9, 29, 7, 7])?;
-        let rows = self.buffer(&[0, 0, 100, 100, 100, 0, 0])?;
-        let mut list: Vec<u32> = (0..N * top_k).map(|_| self.random.below(100)).collect();
-        list[5 * top_k + 3..].fill(NONE);
+        let places = self.buffer(&[0, 0, 100, 100, 100, 0, 0])?;
+        let listed = top_k.unwrap_or(1);
+        let mut list: Vec<u32> = (0..N * listed).map(|_| self.random.below(100)).collect();
+        list[5 * listed + 3.min(listed)..].fill(NONE);
         let list = self.buffer(&list)?;
         let q = self.floats(N * heads * width)?;
         let sink = self.floats(heads)?;
-        for (name, with) in [("attention", false), ("attention over selected rows", true)] {
-            let out = self.floats(N * heads * width)?;
-            let selected = with.then_some(Selected { cache: &cache, base: &rows, list: &list, top_k });
+        let out = self.floats(N * heads * width)?;
+        for rows in [N, 1] {
+            let selected = top_k.map(|top_k| Selected { cache: &cache, base: &places, list: &list, top_k });
             let args = Attention {
                 q: View::dense(&q, heads * width),
                 heads,
@@ -257,7 +272,7 @@ impl<D: Device> Bench<D> {
                 selected,
                 out: View::dense(&out, heads * width),
             };
-            self.device.attention(N, args)?;
+            self.device.attention(rows, args)?;
             self.keep(name, &out)?;
         }
         Ok(())

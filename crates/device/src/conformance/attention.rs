@@ -186,6 +186,21 @@ pub fn attention<D: Device>(make: &impl Fn(usize) -> D, tolerance: Tolerance) {
             reach: 130,
             ..small(CacheFormat::Fp8, Some((CacheFormat::Fp4Group16, 300, 256)))
         },
+        // More decoded keys than a thread keeps.
+        Sizes {
+            heads: 6,
+            dim: 512,
+            ring: 160,
+            reach: 130,
+            ..small(CacheFormat::Fp8, Some((CacheFormat::Fp4Group16, 300, 256)))
+        },
+        Sizes {
+            heads: 5,
+            dim: 96,
+            ring: 1400,
+            reach: 1300,
+            ..small(CacheFormat::F32, Some((CacheFormat::Fp4Group32, 64, 32)))
+        },
     ] {
         check(make, &Attend::random(&mut random, sizes, tolerance.float));
     }
