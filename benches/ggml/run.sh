@@ -22,6 +22,6 @@ export GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 echo "GB/s of weights, $threads threads: rows 1 2 4 8 16, and the reading of plain memory beside Tokenfare's 1 row"
 for _ in $(seq "$pairs"); do
     echo "ggml      $("$build/mxfp4" "$threads" 2>/dev/null)"
-    "$root/target/release/tokenfare" bench device --ops linear-fp4 --rows 1,2,4,8,16 --threads "$threads" --pairs 3 |
+    "$root/target/release/tokenfare" bench device --ops linear-fp4 --rows 1,2,4,8,16 --threads "$threads" --pairs 3 --any-moment |
         awk -F'|' '/^\| [0-9]/ { speeds = speeds $4; if (!read) read = $5 } END { print "tokenfare" speeds " read" read }'
 done

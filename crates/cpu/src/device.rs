@@ -1,6 +1,7 @@
 //! The device: a list of checked operations, which the pool walks when a result is read.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tokenfare_device::{
@@ -19,6 +20,7 @@ use crate::ops::hyper::{Collapse, Expand, Mean, SQUARES};
 use crate::ops::index::Select;
 use crate::ops::linear::{Linear as LinearStep, Mix, MixArgs};
 use crate::ops::norm::RmsNorm;
+use crate::ops::pace::Pace;
 use crate::ops::rope::{Rope, Turn};
 use crate::ops::route::Route as RouteStep;
 use crate::ops::rows::{Add, Gather, SelectRows, Table};
@@ -151,6 +153,20 @@ impl Cpu {
         self.enqueue(Stream { memory: memory.clone(), threads });
         self.flush()?;
         Ok(size_of::<f32>() as f64 * memory.len() as f64 / began.elapsed().as_secs_f64())
+    }
+
+    /// Seconds that one addition of sixteen values in registers takes on the slowest thread now: more than at other
+    /// times where other work shares a core or slows its clock.
+    ///
+    /// # Errors
+    /// As [`Device::read`].
+    pub fn pace(&mut self) -> Result<f64> {
+        self.not_recording("pace")?;
+        self.flush()?;
+        let slowest = Arc::default();
+        self.enqueue(Pace { slowest: Arc::clone(&slowest) });
+        self.flush()?;
+        Ok(f64::from_bits(slowest.load(Ordering::Relaxed)))
     }
 
     fn check(&self, op: &'static str, n: usize) -> Result<Check> {

@@ -233,8 +233,8 @@ fn device_speeds_are_told_in_tables_and_json() {
     let output = folder.path().join("out.json");
     let mut command = tokenfare();
     command.args(["bench", "device", "--ops", "linear-fp8,attention", "--rows", "1,3", "--threads", "1,2"]);
-    command.args(["--pairs", "1", "--memory-mib", "2", "--least-ms", "0", "--output"]).arg(&output);
-    let said = command.output().unwrap();
+    command.args(["--pairs", "1", "--any-moment", "--memory-mib", "2", "--least-ms", "0", "--output"]);
+    let said = command.arg(&output).output().unwrap();
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     let text = String::from_utf8(said.stdout).unwrap();
     let report: Value = serde_json::from_slice(&std::fs::read(&output).unwrap()).unwrap();
@@ -249,10 +249,34 @@ fn device_speeds_are_told_in_tables_and_json() {
                 m["speeds"].as_array().unwrap().iter().map(|s| s["rows"].as_u64().unwrap()).collect();
             assert_eq!(rows, [1, 3]);
             assert_eq!(m["two_threads_over_one"].is_null(), run["threads"] == 1);
+            for speed in m["speeds"].as_array().unwrap() {
+                assert_eq!(
+                    (speed["all"]["pairs"].as_u64(), &speed["quiet"]),
+                    (Some(1), &Value::Null),
+                    "{speed}"
+                );
+            }
             let title = format!("\n{}, {}, ", m["op"].as_str().unwrap(), m["shape"].as_str().unwrap());
             assert!(text.contains(&title), "{title} in {text}");
         }
     }
+}
+
+#[test]
+fn device_pairs_beside_other_work_are_measured_again_a_few_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("out.json");
+    let mut command = tokenfare();
+    command.args(["bench", "device", "--ops", "linear-fp8", "--rows", "1", "--threads", "1", "--pairs", "3"]);
+    let said =
+        command.args(["--memory-mib", "2", "--least-ms", "0", "--output"]).arg(&output).output().unwrap();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let report: Value = serde_json::from_slice(&std::fs::read(&output).unwrap()).unwrap();
+    let speed = &report["runs"][0]["measured"][0]["speeds"][0];
+    let (all, quiet) = (speed["all"]["pairs"].as_u64().unwrap(), speed["quiet"]["pairs"].as_u64());
+    assert!((3..=12).contains(&all), "{speed}");
+    // Fewer quiet ones than asked for only at the end of all rounds.
+    assert!(quiet == Some(3) || all == 12 && quiet < Some(3), "{speed}");
 }
 
 #[rstest]

@@ -11,6 +11,7 @@ pub(crate) mod hyper;
 pub(crate) mod index;
 pub(crate) mod linear;
 pub(crate) mod norm;
+pub(crate) mod pace;
 pub(crate) mod pair;
 pub(crate) mod rope;
 pub(crate) mod route;

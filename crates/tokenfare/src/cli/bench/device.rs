@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tokenfare_cpu::{Buf, Cpu};
 use tokenfare_device::Device;
-use tokenfare_device::bench::{Op, Options, Report, Sizes, measure, median};
+use tokenfare_device::bench::{Figures, Op, Options, Quiet, Report, Sizes, Yardstick, measure, median};
 
 use super::tables::{header, row};
 use super::target::{check_output, write_json};
@@ -25,6 +25,12 @@ const READINGS: usize = 5;
 /// Times that an operation is measured while two threads share a core, at most.
 const ATTEMPTS: usize = 3;
 
+/// Rounds for each pair of a quiet moment, at most.
+const ROUNDS: usize = 4;
+
+/// Paces at the start, to find the fastest.
+const PACES: usize = 100;
+
 /// Arguments of `tokenfare bench device`.
 #[derive(Debug, Args)]
 pub struct DeviceArgs {
@@ -40,6 +46,10 @@ pub struct DeviceArgs {
     /// Pairs of a measurement and a reading of plain memory
     #[arg(long, value_name = "N", default_value = "7")]
     pairs: usize,
+    /// Count pairs of all moments; else those beside other work on the same cores are measured again, up to three
+    /// times as many
+    #[arg(long)]
+    any_moment: bool,
     /// Memory of the weights that linear layers rotate over, and of plain readings, in MiB
     #[arg(long, value_name = "MIB", default_value = "1024")]
     memory_mib: u64,
@@ -99,6 +109,7 @@ impl DeviceArgs {
         Options {
             rows: self.rows.clone(),
             pairs: self.pairs,
+            rounds: (!self.any_moment).then_some(self.pairs * ROUNDS),
             least: Duration::from_millis(self.least_ms),
             weights: self.memory_mib << 20,
             sizes: Sizes::RELEASE,
@@ -137,14 +148,21 @@ impl Rig {
         Ok(Some(median(ratios)))
     }
 
+    /// Looks for the fastest pace.
+    fn paces(&mut self, quiet: &mut Quiet) -> Result<()> {
+        for _ in 0..PACES {
+            quiet.note(self.cpu.pace()?);
+        }
+        Ok(())
+    }
+
     /// Measures `op`, again while two threads share a core; gives the scaling of the last attempt too.
-    fn measure(&mut self, op: Op, options: &Options) -> Result<(Report, Option<f64>)> {
+    fn measure(&mut self, op: Op, options: &Options, quiet: &mut Quiet) -> Result<(Report, Option<f64>)> {
         let mut attempt = 1;
         loop {
             let before = self.scaling()?;
-            let memory = self.memory.clone();
-            let threads = self.cpu.threads();
-            let report = measure(&mut self.cpu, op, options, |cpu| cpu.read_ceiling(&memory, threads))?;
+            let mut yardstick = Memory(self.memory.clone());
+            let report = measure(&mut self.cpu, op, options, quiet, &mut yardstick)?;
             let after = self.scaling()?;
             let scaling = before.zip(after).map(|(before, after)| before.min(after));
             if attempt == ATTEMPTS || scaling.is_none_or(|s| s >= TWO_CORES) {
@@ -152,6 +170,20 @@ impl Rig {
             }
             attempt += 1;
         }
+    }
+}
+
+/// Plain memory that all threads read, and additions in their registers.
+struct Memory(Buf<f32>);
+
+impl Yardstick<Cpu> for Memory {
+    fn read(&mut self, cpu: &mut Cpu) -> tokenfare_device::Result<f64> {
+        let threads = cpu.threads();
+        cpu.read_ceiling(&self.0, threads)
+    }
+
+    fn pace(&mut self, cpu: &mut Cpu) -> tokenfare_device::Result<f64> {
+        cpu.pace()
     }
 }
 
@@ -168,22 +200,35 @@ pub fn device(args: DeviceArgs) -> Result<()> {
         let cpu = setup::cpu(&settings, threads, max_rows)?;
         let mut rig = Rig::new(cpu, args.memory_mib << 20)?;
         let name = rig.cpu.name();
+        // A clock that all cores share is slower the more of them work.
+        let mut quiet = Quiet::default();
+        rig.paces(&mut quiet)?;
         let mut reports = Vec::new();
         for &op in &ops {
-            let (report, scaling) = rig.measure(op, &args.options())?;
-            print(&table(&name, &report, scaling))?;
+            let (report, scaling) = rig.measure(op, &args.options(), &mut quiet)?;
+            print(&table(&name, &report, scaling, (!args.any_moment).then_some(&quiet)))?;
             reports.push(value(&report, scaling));
         }
-        runs.push(json!({ "device": name, "threads": rig.cpu.threads(), "measured": reports }));
+        runs.push(json!({
+            "device": name,
+            "threads": rig.cpu.threads(),
+            "fastest_pace_s": quiet.fastest(),
+            "measured": reports,
+        }));
     }
     if let Some(file) = &args.output {
-        let report = json!({ "pairs": args.pairs, "memory_mib": args.memory_mib, "runs": runs });
+        let report = json!({
+            "pairs": args.pairs,
+            "any_moment": args.any_moment,
+            "memory_mib": args.memory_mib,
+            "runs": runs,
+        });
         write_json(file, &report)?;
     }
     Ok(())
 }
 
-fn table(device: &str, report: &Report, scaling: Option<f64>) -> String {
+fn table(device: &str, report: &Report, scaling: Option<f64>, quiet: Option<&Quiet>) -> String {
     let mut text = format!("\n{}, {}, {device}", report.op.name(), report.shape);
     match scaling {
         Some(s) if s < TWO_CORES => {
@@ -192,41 +237,50 @@ fn table(device: &str, report: &Report, scaling: Option<f64>) -> String {
         Some(s) => text += &format!("; two threads read {s:.2} times what one reads"),
         None => {}
     }
-    let head = ["rows", "ms", "GB/s", "read GB/s", "share of read", "GFLOP/s"];
+    if let Some(quiet) = quiet {
+        text += &format!("; quiet: within {:.0} % of ", (Quiet::NEAR - 1.0) * 100.0);
+        text += &format!("{:.3} ns for an addition of 16 values in registers", quiet.fastest() * 1e9);
+    }
+    let head =
+        ["rows", "ms", "GB/s", "read GB/s", "share of read", "GFLOP/s", "quiet pairs", "share, all pairs"];
     text += &format!("\n\n{}", header(head.map(str::to_owned).to_vec()));
-    for s in &report.speeds {
+    for speed in &report.speeds {
+        let s = speed.figures();
         text += &row([
-            s.rows.to_string(),
+            speed.rows.to_string(),
             format!("{:.3}", s.seconds * 1e3),
             format!("{:.2}", s.bytes_per_s / 1e9),
             format!("{:.2}", s.ceiling / 1e9),
             format!("{:.2}", s.share),
             format!("{:.0}", s.flops_per_s / 1e9),
+            format!("{} of {}", speed.quiet.map_or(0, |q| q.pairs), speed.all.pairs),
+            format!("{:.2}", speed.all.share),
         ]);
     }
     text
 }
 
+fn figures(f: &Figures) -> Value {
+    json!({
+        "pairs": f.pairs,
+        "seconds": f.seconds,
+        "bytes_per_s": f.bytes_per_s,
+        "read_bytes_per_s": f.ceiling,
+        "share_of_read": f.share,
+        "flops_per_s": f.flops_per_s,
+    })
+}
+
 fn value(report: &Report, scaling: Option<f64>) -> Value {
-    let speeds: Vec<Value> = report
+    let speeds = report
         .speeds
         .iter()
-        .map(|s| {
-            json!({
-                "rows": s.rows,
-                "seconds": s.seconds,
-                "bytes_per_s": s.bytes_per_s,
-                "read_bytes_per_s": s.ceiling,
-                "share_of_read": s.share,
-                "flops_per_s": s.flops_per_s,
-            })
-        })
-        .collect();
+        .map(|s| json!({ "rows": s.rows, "quiet": s.quiet.as_ref().map(figures), "all": figures(&s.all) }));
     json!({
         "op": report.op.name(),
         "shape": report.shape,
         "two_threads_over_one": scaling,
         "shared_core": scaling.map(|s| s < TWO_CORES),
-        "speeds": speeds,
+        "speeds": speeds.collect::<Vec<_>>(),
     })
 }
