@@ -110,8 +110,8 @@ impl F32x16 for Avx512 {
     unsafe fn e2m1(p: *const u8) -> Self {
         // SAFETY: the caller has AVX-512 and gives eight readable bytes.
         unsafe {
-            let [low, high] = p.cast::<[i32; 2]>().read_unaligned();
-            let both = _mm512_mask_set1_epi32(_mm512_set1_epi32(low), 0xFF00, high);
+            let (low, high) = (_mm_loadu_si32(p), _mm_loadu_si32(p.add(4)));
+            let both = _mm512_mask_broadcastd_epi32(_mm512_broadcastd_epi32(low), 0xFF00, high);
             let shifts = _mm512_set_epi32(28, 24, 20, 16, 12, 8, 4, 0, 28, 24, 20, 16, 12, 8, 4, 0);
             // The lookup reads four bits of an index.
             let codes = _mm512_srlv_epi32(both, shifts);
