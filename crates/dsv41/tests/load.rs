@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use rstest::rstest;
 use tokenfare_device::format::{decode_bf16, decode_e4m3, decode_e8m0};
 use tokenfare_device::{Buffer, Device, Reference, View};
-use tokenfare_dsv41::checkpoint::{Checkpoint, CheckpointError};
+use tokenfare_dsv41::checkpoint::{Checkpoint, CheckpointError, FileBytes};
 use tokenfare_dsv41::load::{Drafts, LoadError, LoadOptions, load};
 use tokenfare_dsv41::progress::Silent;
 use tokenfare_dsv41::weights::Weights;
@@ -30,9 +30,9 @@ fn load_tiny(drafter: Drafts, threads: usize) -> (Checkpoint, Reference, Weights
 }
 
 fn bytes(checkpoint: &Checkpoint, name: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
+    let mut bytes = FileBytes::default();
     checkpoint.read(name, &mut bytes).unwrap();
-    bytes
+    bytes.to_vec()
 }
 
 fn host(device: &mut Reference, buffer: &<Reference as Device>::Buf<f32>) -> Vec<f32> {

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use tokenfare_device::Reference;
 use tokenfare_device::format::{decode_bf16, decode_e2m1, decode_e4m3, decode_e8m0};
-use tokenfare_dsv41::checkpoint::Checkpoint;
+use tokenfare_dsv41::checkpoint::{Checkpoint, FileBytes};
 use tokenfare_dsv41::config::Config;
 use tokenfare_dsv41::load::{Drafts, LoadOptions, load};
 use tokenfare_dsv41::progress::Silent;
@@ -22,9 +22,9 @@ fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 fn bytes(checkpoint: &Checkpoint, name: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
+    let mut bytes = FileBytes::default();
     checkpoint.read(name, &mut bytes).unwrap();
-    bytes
+    bytes.to_vec()
 }
 
 fn deviation(values: &[f32]) -> f64 {

@@ -13,9 +13,6 @@ const FOLDABLE: std::ops::RangeInclusive<u8> = 64..=190;
 /// The scale byte of 1, given to blocks of zeros, whose own scale means nothing.
 const ONE: u8 = 127;
 
-/// Smallest magnitude code of E4M3 that is a normal number.
-const E4M3_NORMAL: u8 = 8;
-
 /// Rows and columns of an FP8 scale block.
 const FP8_BLOCK: usize = 32;
 
@@ -269,16 +266,13 @@ fn fp8(
         if scale == u8::MAX {
             return Err(nan_scale(tile.row as usize, b * INPUTS));
         }
-        let (mut least, mut most) = ([u8::MAX; 16], [0; 16]);
+        let mut kinds = Kinds::default();
         for (half, q) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
             let mut pairs = [[0; 8]; 8];
             for (f, pairs) in pairs.iter_mut().enumerate() {
                 let mut row = rows.get(8 * q + f, b * INPUTS + 16 * half);
-                for ((least, most), code) in least.iter_mut().zip(&mut most).zip(&mut row) {
-                    *least = (*least).min(*code & 0x7F);
-                    *most = (*most).max(*code & 0x7F);
-                    // The sign of a zero reaches no sum, and tiles need +0.
-                    *code = if *code == 0x80 { 0 } else { *code };
+                for eight in row.as_chunks_mut::<8>().0 {
+                    *eight = kinds.take(u64::from_le_bytes(*eight)).to_le_bytes();
                 }
                 for (pair, bytes) in pairs.iter_mut().zip(row.as_chunks::<2>().0) {
                     *pair = u16::from_le_bytes(*bytes);
@@ -290,17 +284,62 @@ fn fp8(
                 }
             }
         }
-        match most.into_iter().fold(0, u8::max) {
-            0x7F => return Err(nan_code(&rows, tile, b * INPUTS)),
-            0 => scales[b] = [ONE, 0],
-            _ => {
-                let normal = least.into_iter().fold(u8::MAX, u8::min) >= E4M3_NORMAL;
-                scales[b] = [scale, u8::from(normal)];
-                seen.scale(scale);
-            }
+        if kinds.nan() {
+            return Err(nan_code(&rows, tile, b * INPUTS));
+        }
+        scales[b] = [if kinds.zero() { ONE } else { scale }, u8::from(kinds.normal())];
+        if !kinds.zero() {
+            seen.scale(scale);
         }
     }
     Ok(())
+}
+
+/// What E4M3 codes of a block are, eight at a time: their high bits tell, which no sum of two magnitudes carries out of.
+struct Kinds {
+    nan: u64,
+    some: u64,
+    normal: u64,
+}
+
+impl Default for Kinds {
+    /// No codes yet.
+    fn default() -> Self {
+        Self { nan: 0, some: 0, normal: u64::MAX }
+    }
+}
+
+impl Kinds {
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+
+    /// Takes note of eight codes and gives them back with +0 for each -0: the sign of a zero reaches no sum, and tiles
+    /// need +0.
+    #[inline(always)]
+    fn take(&mut self, codes: u64) -> u64 {
+        let each = |byte: u8| u64::from_ne_bytes([byte; 8]);
+        let magnitudes = codes & !Self::HIGH;
+        let some = magnitudes + each(0x7F);
+        self.nan |= magnitudes + each(1);
+        self.some |= some;
+        // Normal numbers have a bit of the exponent.
+        self.normal &= (magnitudes & each(0x78)) + each(0x78);
+        codes & (some | !Self::HIGH)
+    }
+
+    /// Whether there is a NaN.
+    fn nan(&self) -> bool {
+        self.nan & Self::HIGH != 0
+    }
+
+    /// Whether all are zero.
+    fn zero(&self) -> bool {
+        self.some & Self::HIGH == 0
+    }
+
+    /// Whether all are normal numbers.
+    fn normal(&self) -> bool {
+        self.normal & Self::HIGH == Self::HIGH
+    }
 }
 
 /// The first NaN among the FP8 codes of a tile from column `col` on, in a block that has one.

@@ -3,6 +3,7 @@
 //! Opening reads headers alone and refuses a folder whose files do not hold what the configuration needs.
 
 mod error;
+mod file;
 mod fingerprint;
 mod header;
 mod index;
@@ -19,6 +20,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 pub use error::CheckpointError;
+pub use file::FileBytes;
 pub use header::{HeaderError, HeaderTensor, parse_header};
 pub use inventory::{Dtype, TensorSpec};
 pub use table::EngramTable;
@@ -121,15 +123,11 @@ impl Checkpoint {
     ///
     /// # Errors
     /// [`CheckpointError::Missing`] if there is no such tensor, [`CheckpointError::Io`] if it cannot be read.
-    pub fn read(&self, name: &str, buffer: &mut Vec<u8>) -> Result<(), CheckpointError> {
+    pub fn read(&self, name: &str, buffer: &mut FileBytes) -> Result<(), CheckpointError> {
         let tensor = self.tensor(name).ok_or_else(|| self.missing(name, "a tensor".to_owned()))?;
-        let (shard, bytes) = (self.shard(tensor), tensor.bytes as usize);
-        let read = |buffer: &mut Vec<u8>| {
-            refusable(|| buffer.try_reserve_exact(bytes.saturating_sub(buffer.len())))?;
-            buffer.resize(bytes, 0);
-            shard.file.read_exact_at(buffer, tensor.offset)
-        };
-        read(buffer).map_err(|cause| CheckpointError::Io { path: shard.path.clone(), cause })
+        let shard = self.shard(tensor);
+        let read = buffer.read(&shard.file, tensor.offset, tensor.bytes as usize);
+        read.map_err(|cause| CheckpointError::Io { path: shard.path.clone(), cause })
     }
 
     /// Maps the Engram table of `layer`.
@@ -141,7 +139,7 @@ impl Checkpoint {
     }
 
     /// As [`Self::read`], and refuses values that are NaN or infinite.
-    pub(crate) fn read_finite(&self, name: &str, buffer: &mut Vec<u8>) -> Result<(), CheckpointError> {
+    pub(crate) fn read_finite(&self, name: &str, buffer: &mut FileBytes) -> Result<(), CheckpointError> {
         self.read(name, buffer)?;
         let Some(tensor) = self.tensor(name) else { return Ok(()) };
         let Some((mut at, found)) = values::first_not_finite(tensor.dtype, buffer) else { return Ok(()) };

@@ -11,7 +11,7 @@ use tokenfare_device::{Device, DeviceError, LinearData, Matrix};
 use super::budget::Budget;
 use super::{Drafts, LoadError, LoadOptions};
 use crate::checkpoint::inventory::visit_text;
-use crate::checkpoint::{Checkpoint, Dtype, TensorSpec};
+use crate::checkpoint::{Checkpoint, Dtype, FileBytes, TensorSpec};
 
 /// Bytes read but not yet packed, all threads together, unless a single tensor is larger.
 const IN_FLIGHT: u64 = 256 << 20;
@@ -142,8 +142,8 @@ fn jobs(checkpoint: &Checkpoint, drafter: Drafts) -> Vec<Job> {
 /// What one thread reads into.
 #[derive(Default)]
 struct Buffers {
-    values: Vec<u8>,
-    scales: Vec<u8>,
+    values: FileBytes,
+    scales: FileBytes,
 }
 
 impl Buffers {
@@ -173,7 +173,7 @@ impl Buffers {
 
     fn linear<D: Device>(&self, device: &D, job: &Job, groups: usize) -> Result<D::Linear, DeviceError> {
         let (rows, stored) = (job.spec.shape[0], job.spec.shape[1]);
-        let (codes, scales) = (self.values.as_slice(), self.scales.as_slice());
+        let (codes, scales): (&[u8], &[u8]) = (&self.values, &self.scales);
         let (cols, values) = match job.spec.dtype {
             Dtype::I8 => (2 * stored, Matrix::Fp4 { codes, scales }),
             Dtype::F8_E4M3 => (stored, Matrix::Fp8 { codes, scales }),
@@ -187,7 +187,7 @@ impl Buffers {
     fn shrink(&mut self) {
         for buffer in [&mut self.values, &mut self.scales] {
             if buffer.capacity() > KEPT {
-                *buffer = Vec::new();
+                *buffer = FileBytes::default();
             }
         }
     }
