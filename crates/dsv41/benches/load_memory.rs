@@ -1,10 +1,9 @@
 //! Peak memory and speed of loading the `wide` preset, about 4 GB, on the CPU.
 //!
 //! `cargo bench -p tokenfare-dsv41 --bench load_memory [-- FOLDER]`. FOLDER keeps the checkpoint for a next time; without
-//! it, one is written to a temporary folder. The weights are loaded in a fresh process, by 3 threads as the program does
-//! on 2 CPUs, with the pages that the page cache already holds. The peak is `VmHWM` of /proc/self/status: all resident
-//! memory, file-mapped pages included, so that nothing is left out. The run fails when the peak is above weights + 10 % +
-//! 100 MB.
+//! it, one is written to a temporary folder. The weights are loaded in a fresh process, as the program does on 2 CPUs, with
+//! the pages that the page cache already holds. The peak is `VmHWM` of /proc/self/status: all resident memory, file-mapped
+//! pages included, so that nothing is left out. The run fails when the peak is above weights + 10 % + 100 MB.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -39,7 +38,7 @@ fn load_here(folder: &Path) -> ExitCode {
     let weights = describe(&checkpoint).model.resident_bytes;
     let options = CpuOptions { path: PathChoice::Auto, threads: 2, max_rows: 256 };
     let mut device = Cpu::new(options).expect("a device");
-    let options = LoadOptions { drafter: Drafts::Load, threads: 3, progress: &Silent };
+    let options = LoadOptions { drafter: Drafts::Load, threads: 2, progress: &Silent };
     let start = Instant::now();
     let loaded = load(&checkpoint, &mut device, &options).expect("weights");
     let seconds = start.elapsed().as_secs_f64();

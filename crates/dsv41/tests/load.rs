@@ -169,6 +169,16 @@ fn progress_ends_at_the_total_and_counts_every_byte_once() {
 }
 
 #[rstest]
+fn a_panic_of_a_thread_that_packs_ends_the_load(#[values(1, 2, 5)] threads: usize) {
+    let checkpoint = Checkpoint::open(&tiny()).unwrap();
+    let progress = |_, _| panic!("told to");
+    let options = LoadOptions { drafter: Drafts::Load, threads, progress: &progress };
+    let loaded = || load(&checkpoint, &mut Reference::new(1), &options).is_ok();
+    // Readers that nobody empties the line for would wait for ever.
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(loaded)).is_err());
+}
+
+#[rstest]
 #[case("layers.2.attn.wq_b.scale", 3, &[255], vec![1, 1], "0xff")]
 #[case("layers.0.ffn.experts.5.w2.scale", 5, &[255], vec![2, 1], "0xff")]
 #[case("layers.2.attn.wo_b.weight", 70, &[0x7f], vec![1, 6], "0x7f")]

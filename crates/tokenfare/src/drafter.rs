@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use tokenfare_dsv41::checkpoint::Checkpoint;
+use tokenfare_dsv41::checkpoint::{Checkpoint, FileBytes};
 
 /// A fact of a checkpoint on which a drafter's usefulness depends.
 type Fact = (&'static str, fn(&Checkpoint) -> Result<String>);
@@ -18,7 +18,7 @@ const FACTS: [Fact; 5] = [
         Ok(digest(&bytes))
     }),
     ("norm.weight", |c| {
-        let mut bytes = Vec::new();
+        let mut bytes = FileBytes::default();
         c.read("norm.weight", &mut bytes)?;
         Ok(digest(&bytes))
     }),

@@ -190,8 +190,7 @@ impl<'a> Setup<'a> {
                     Drafts::On => load::Drafts::Load,
                     Drafts::Off => load::Drafts::Skip,
                 },
-                // One more than there are workers, since each waits for the disk now and then.
-                threads: self.threads() + 1,
+                threads: self.threads(),
                 progress: &|done, total| progress::advance(&bar, done, total),
             },
         );

@@ -124,10 +124,28 @@ impl Checkpoint {
     /// # Errors
     /// [`CheckpointError::Missing`] if there is no such tensor, [`CheckpointError::Io`] if it cannot be read.
     pub fn read(&self, name: &str, buffer: &mut FileBytes) -> Result<(), CheckpointError> {
+        self.read_by(name, |shard, offset, len| buffer.read(&shard.file, offset, len))
+    }
+
+    /// As [`Self::read`] for a large tensor that the system's cache does not hold; `false` for any other, which is not
+    /// read.
+    pub(crate) fn read_past_cache(
+        &self,
+        name: &str,
+        buffer: &mut FileBytes,
+    ) -> Result<bool, CheckpointError> {
+        self.read_by(name, |shard, offset, len| buffer.read_past_cache(&shard.file, offset, len))
+    }
+
+    fn read_by<T>(
+        &self,
+        name: &str,
+        read: impl FnOnce(&Shard, u64, usize) -> std::io::Result<T>,
+    ) -> Result<T, CheckpointError> {
         let tensor = self.tensor(name).ok_or_else(|| self.missing(name, "a tensor".to_owned()))?;
         let shard = self.shard(tensor);
-        let read = buffer.read(&shard.file, tensor.offset, tensor.bytes as usize);
-        read.map_err(|cause| CheckpointError::Io { path: shard.path.clone(), cause })
+        read(shard, tensor.offset, tensor.bytes as usize)
+            .map_err(|cause| CheckpointError::Io { path: shard.path.clone(), cause })
     }
 
     /// Maps the Engram table of `layer`.
@@ -138,11 +156,10 @@ impl Checkpoint {
         EngramTable::open(self, layer)
     }
 
-    /// As [`Self::read`], and refuses values that are NaN or infinite.
-    pub(crate) fn read_finite(&self, name: &str, buffer: &mut FileBytes) -> Result<(), CheckpointError> {
-        self.read(name, buffer)?;
+    /// Refuses values of a tensor that are NaN or infinite.
+    pub(crate) fn check_finite(&self, name: &str, bytes: &[u8]) -> Result<(), CheckpointError> {
         let Some(tensor) = self.tensor(name) else { return Ok(()) };
-        let Some((mut at, found)) = values::first_not_finite(tensor.dtype, buffer) else { return Ok(()) };
+        let Some((mut at, found)) = values::first_not_finite(tensor.dtype, bytes) else { return Ok(()) };
         let mut position = vec![0; tensor.shape.len()];
         for (index, size) in position.iter_mut().zip(&tensor.shape).rev() {
             (*index, at) = (at % *size as u64, at / *size as u64);

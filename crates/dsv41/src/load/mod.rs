@@ -1,7 +1,7 @@
 //! From a checkpoint to weights in device memory.
 //!
-//! Each tensor's bytes are read once, in the order of the files, by several threads into buffers that are
-//! used again, and packed by the device from there. What is held beside the weights is the bytes in flight,
+//! Each tensor's bytes are read once, in the order of the files, into buffers that are used again, and packed by
+//! the device from there, on threads of their own. What is held beside the weights is the bytes in flight,
 //! which are bounded. Engram tables stay on disk.
 
 mod assemble;
@@ -30,7 +30,7 @@ pub enum Drafts {
 pub struct LoadOptions<'a> {
     /// Whether the drafter is loaded.
     pub drafter: Drafts,
-    /// Threads that read and pack; 0 counts as 1.
+    /// Threads that pack, 0 counts as 1; for every two, one more reads.
     pub threads: usize,
     /// Told the bytes packed so far.
     pub progress: &'a dyn Progress,

@@ -1,14 +1,17 @@
-//! Reading and packing by a queue of tensors.
+//! A pipeline of tensors: readers keep the disk busy, packers the processors. What the system's cache holds is copied
+//! from there by who packs it.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
+use std::thread::{Builder, Scope};
 
 use tokenfare_device::format::decode_bf16;
 use tokenfare_device::{Device, DeviceError, LinearData, Matrix};
 
-use super::budget::Budget;
+use super::budget::{Budget, Share};
 use super::{Drafts, LoadError, LoadOptions};
 use crate::checkpoint::inventory::visit_text;
 use crate::checkpoint::{Checkpoint, Dtype, FileBytes, TensorSpec};
@@ -17,7 +20,10 @@ use crate::checkpoint::{Checkpoint, Dtype, FileBytes, TensorSpec};
 const IN_FLIGHT: u64 = 256 << 20;
 
 /// A buffer above this size is given back after use.
-const KEPT: usize = 32 << 20;
+const KEPT: usize = 64 << 20;
+
+/// Threads that pack for each that reads.
+const PACKERS: usize = 2;
 
 /// A tensor on its way into [`crate::weights::Weights`].
 pub(super) enum Packed<D: Device> {
@@ -53,6 +59,26 @@ impl Job {
     }
 }
 
+/// A tensor as read, on its way to a packer; the share of the budget goes with it.
+struct Loaded<'a> {
+    job: &'a Job,
+    buffers: Buffers,
+    share: Share<'a>,
+}
+
+/// What all threads of a load share.
+struct Line<'a, D: Device> {
+    checkpoint: &'a Checkpoint,
+    device: &'a D,
+    jobs: &'a [Job],
+    next: AtomicUsize,
+    budget: &'a Budget,
+    /// Buffers to read into, and their way back from the packers.
+    free: Mutex<Receiver<Buffers>>,
+    back: Sender<Buffers>,
+    outcome: Mutex<Result<Parts<D>, LoadError>>,
+}
+
 /// Reads and packs every tensor but the Engram tables.
 pub(super) fn pack_all<D: Device>(
     checkpoint: &Checkpoint,
@@ -61,52 +87,130 @@ pub(super) fn pack_all<D: Device>(
 ) -> Result<Parts<D>, LoadError> {
     let jobs = jobs(checkpoint, options.drafter);
     let total = jobs.iter().map(|job| job.bytes).sum();
-    let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
+    let done = AtomicU64::new(0);
     let budget = Budget::new(IN_FLIGHT);
-    let outcome = Mutex::new(Ok(HashMap::with_capacity(jobs.len())));
-    let work = || {
-        let mut buffers = Buffers::default();
-        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let share = budget.take(job.bytes);
-            let packed = buffers.pack(checkpoint, device, job);
-            buffers.shrink();
-            drop(share);
-            let failed = packed.is_err();
-            record(&outcome, job.key(), packed);
-            if failed {
-                next.store(jobs.len(), Ordering::Relaxed);
-                return;
-            }
-            options.progress.advance(done.fetch_add(job.bytes, Ordering::Relaxed) + job.bytes, total);
-        }
+    let packers = options.threads.max(1);
+    let readers = packers.div_ceil(PACKERS);
+    let (back, free) = channel();
+    for _ in 0..packers + readers + 1 {
+        // The other end is at hand.
+        let _ = back.send(Buffers::default());
+    }
+    let line = Line {
+        checkpoint,
+        device,
+        jobs: &jobs,
+        next: AtomicUsize::new(0),
+        budget: &budget,
+        free: Mutex::new(free),
+        back,
+        outcome: Mutex::new(Ok(HashMap::with_capacity(jobs.len()))),
     };
+    let (sender, receiver) = channel();
+    let receiver = Mutex::new(receiver);
+    let advance = |bytes| options.progress.advance(done.fetch_add(bytes, Ordering::Relaxed) + bytes, total);
     std::thread::scope(|scope| {
-        for _ in 1..options.threads {
-            let thread = std::thread::Builder::new().name("load".into()).spawn_scoped(scope, work);
-            if let Err(cause) = thread {
-                next.store(jobs.len(), Ordering::Relaxed);
-                return Err(LoadError::Thread(cause));
-            }
+        for _ in 0..readers {
+            let (line, sender) = (&line, sender.clone());
+            line.start(scope, move || line.read(&sender));
         }
-        work();
-        Ok(())
-    })?;
-    outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
+        // Packers end when the last reader's sender is gone.
+        drop(sender);
+        for _ in 1..packers {
+            line.start(scope, || line.pack(&receiver, &advance));
+        }
+        line.pack(&receiver, &advance);
+    });
+    line.outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps a packed tensor, or the first error.
-fn record<D: Device>(
-    outcome: &Mutex<Result<Parts<D>, LoadError>>,
-    key: &str,
-    packed: Result<Packed<D>, LoadError>,
-) {
-    let mut outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner);
-    match (&mut *outcome, packed) {
-        (Ok(parts), Ok(packed)) => {
-            parts.insert(key.to_owned(), packed);
+impl<'a, D: Device> Line<'a, D> {
+    /// Starts a thread, or fails the load.
+    fn start<'s>(&self, scope: &'s Scope<'s, '_>, work: impl FnOnce() + Send + 's) {
+        if let Err(cause) = Builder::new().name("load".into()).spawn_scoped(scope, work) {
+            self.fail(LoadError::Thread(cause));
         }
-        (Ok(_), Err(error)) => *outcome = Err(error),
-        (Err(_), _) => {}
+    }
+
+    /// Reads tensor after tensor.
+    fn read(&self, sender: &Sender<Loaded<'a>>) {
+        while let Some(job) = self.jobs.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            let share = self.budget.take(job.bytes);
+            let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            // The line holds the other end.
+            let Ok(mut buffers) = free else { return };
+            match buffers.read_ahead(self.checkpoint, job) {
+                // Without a packer there is nobody to read for.
+                Ok(()) if sender.send(Loaded { job, buffers, share }).is_err() => return,
+                Ok(()) => {}
+                Err(error) => return self.fail(error),
+            }
+        }
+    }
+
+    /// Packs what was read until no reader is left; after an error, only empties the line.
+    fn pack(&self, receiver: &Mutex<Receiver<Loaded<'a>>>, advance: &(impl Fn(u64) + Sync)) {
+        let empty = Emptied { line: self, receiver };
+        while let Some(Loaded { job, mut buffers, share }) = empty.next() {
+            let packed = (!self.failed()).then(|| buffers.pack(self.checkpoint, self.device, job));
+            self.free(buffers);
+            drop(share);
+            match packed {
+                Some(Ok(packed)) => {
+                    self.keep(job, packed);
+                    advance(job.bytes);
+                }
+                Some(Err(error)) => self.fail(error),
+                None => {}
+            }
+        }
+    }
+
+    /// Gives buffers back to the readers.
+    fn free(&self, mut buffers: Buffers) {
+        buffers.shrink();
+        // The line holds the other end.
+        let _ = self.back.send(buffers);
+    }
+
+    fn failed(&self) -> bool {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner).is_err()
+    }
+
+    fn keep(&self, job: &Job, packed: Packed<D>) {
+        if let Ok(parts) = &mut *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) {
+            parts.insert(job.key().to_owned(), packed);
+        }
+    }
+
+    /// Keeps the first error, and lets readers begin no further tensor.
+    fn fail(&self, error: LoadError) {
+        self.next.store(self.jobs.len(), Ordering::Relaxed);
+        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        if outcome.is_ok() {
+            *outcome = Err(error);
+        }
+    }
+}
+
+/// The end of a line, which a packer's panic must not leave full: readers would wait for their budget for ever.
+struct Emptied<'l, 'a, D: Device> {
+    line: &'l Line<'a, D>,
+    receiver: &'l Mutex<Receiver<Loaded<'a>>>,
+}
+
+impl<'a, D: Device> Emptied<'_, 'a, D> {
+    fn next(&self) -> Option<Loaded<'a>> {
+        self.receiver.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+    }
+}
+
+impl<D: Device> Drop for Emptied<'_, '_, D> {
+    fn drop(&mut self) {
+        self.line.next.store(self.line.jobs.len(), Ordering::Relaxed);
+        while let Some(loaded) = self.next() {
+            self.line.free(loaded.buffers);
+        }
     }
 }
 
@@ -139,23 +243,45 @@ fn jobs(checkpoint: &Checkpoint, drafter: Drafts) -> Vec<Job> {
     jobs
 }
 
-/// What one thread reads into.
+/// What one tensor is read into.
 #[derive(Default)]
 struct Buffers {
     values: FileBytes,
     scales: FileBytes,
+    /// Whether each of them is read already.
+    ahead: [bool; 2],
 }
 
 impl Buffers {
+    /// The tensors of a job with their places.
+    fn tensors<'a>(
+        &'a mut self,
+        job: &'a Job,
+    ) -> impl Iterator<Item = (&'a str, &'a mut FileBytes, &'a mut bool)> {
+        let names = std::iter::once(job.spec.name.as_str()).chain(job.scale.as_deref());
+        let places = [&mut self.values, &mut self.scales].into_iter().zip(&mut self.ahead);
+        names.zip(places).map(|(name, (bytes, ahead))| (name, bytes, ahead))
+    }
+
+    /// Reads what the system's cache does not hold.
+    fn read_ahead(&mut self, checkpoint: &Checkpoint, job: &Job) -> Result<(), LoadError> {
+        for (name, bytes, ahead) in self.tensors(job) {
+            *ahead = checkpoint.read_past_cache(name, bytes)?;
+        }
+        Ok(())
+    }
+
     fn pack<D: Device>(
         &mut self,
         checkpoint: &Checkpoint,
         device: &D,
         job: &Job,
     ) -> Result<Packed<D>, LoadError> {
-        checkpoint.read_finite(&job.spec.name, &mut self.values)?;
-        if let Some(scale) = &job.scale {
-            checkpoint.read_finite(scale, &mut self.scales)?;
+        for (name, bytes, ahead) in self.tensors(job) {
+            if !*ahead {
+                checkpoint.read(name, bytes)?;
+            }
+            checkpoint.check_finite(name, bytes)?;
         }
         let packed = match job.form {
             Form::Vector => Ok(Packed::Vector(floats(job.spec.dtype, &self.values))),
