@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::Attention;
+use super::args::Attention;
 use super::keys::Keys;
 use super::values::Sums;
 use crate::ops::dots::{HEADS, dots};

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tokenfare_device::NONE;
 
-use super::Attention;
+use super::args::Attention;
 use crate::ops::decode::decode_columns;
 use crate::simd::F32x16;
 use crate::step::Fault;

@@ -1,7 +1,7 @@
 //! Few rows on many threads: all threads share the keys of each row for the scores, its heads for the weights, and its
 //! columns for the sums.
 
-use super::Attention;
+use super::args::Attention;
 use super::blocks::Room;
 use crate::simd::F32x16;
 use crate::step::Part;
@@ -23,8 +23,7 @@ impl Attention {
         let share = |units: usize| units * thread / threads..units * (thread + 1) / threads;
         let (heads, groups) = (self.heads, self.groups());
         let Room { rows, block, .. } = self.room(part, 0);
-        // SAFETY: rows are checked; threads share no key of the first stage, no head of the second, no column of a group of
-        // the last.
+        // SAFETY: rows are checked; threads share no key, then no head, then no columns of a group of heads.
         unsafe {
             for r in 0..self.n {
                 let keys = self.keys(r, fault, rows);

@@ -1,6 +1,6 @@
 //! Rows whose decoded keys a thread keeps: each thread takes some groups of heads of some rows.
 
-use super::Attention;
+use super::args::Attention;
 use super::keys::Keys;
 use super::values::{Runs, Sums};
 use crate::args::Packed;
