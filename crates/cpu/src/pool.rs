@@ -1,8 +1,8 @@
 //! The thread pool: threads walk a job's stages together, and take over the parts of one that is not there.
 //!
-//! A stage has as many parts as the pool has threads. Each thread takes its own part first, then any that nobody has
-//! begun; the next stage begins when all parts are done. A thread that the system runs elsewhere or late thus delays
-//! nothing but the part that it has begun.
+//! A stage has as many parts as the pool has threads. Each thread takes its own part first and, where the others are not
+//! done within a few microseconds, any that nobody has begun; the next stage begins when all parts are done. A thread that
+//! the system runs elsewhere or late thus delays little but the part that it has begun.
 
 use std::any::Any;
 use std::hint::spin_loop;

@@ -117,9 +117,20 @@ mod direct {
             return true;
         };
         let mut pages = vec![0u8; len.div_ceil(PAGE)];
-        // SAFETY: the map has as many pages, of this size or larger.
+        // SAFETY: the map has as many pages of this size; with larger ones the call fails or fills fewer.
         let said = unsafe { libc::mincore(map.as_ptr().cast_mut().cast(), len, pages.as_mut_ptr()) };
-        said != 0 || 2 * pages.iter().filter(|&page| page & 1 == 1).count() >= pages.len()
+        let held = said != 0 || 2 * pages.iter().filter(|&page| page & 1 == 1).count() >= pages.len();
+        // Of files that the process neither owns nor may write, every page is said to be held.
+        held && at_hand(file, first + len as u64 / 2)
+    }
+
+    /// Whether the byte at `at` can be read without waiting for the disk; also where the file system does not say.
+    pub(super) fn at_hand(file: &File, at: u64) -> bool {
+        let mut byte = 0u8;
+        let place = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+        // SAFETY: one place of one byte.
+        let n = unsafe { libc::preadv2(file.as_raw_fd(), &raw const place, 1, at as i64, libc::RWF_NOWAIT) };
+        n >= 0 || std::io::Error::last_os_error().kind() != std::io::ErrorKind::WouldBlock
     }
 }
 
@@ -193,6 +204,12 @@ mod tests {
             println!("skipped: nothing is read past the cache of this file system");
         }
         assert!(!read.read_past_cache(&file, 0, 100 << 10).unwrap(), "small");
+        evict(&file);
+        // Another user's file is said to be held: then the look at one byte decides.
+        if !direct::at_hand(&file, 1 << 19) {
+            file.read_exact_at(&mut [0], 1 << 19).unwrap();
+            assert!(direct::at_hand(&file, 1 << 19));
+        }
         file.read_exact_at(&mut vec![0; 1 << 20], 0).unwrap();
         assert!(!read.read_past_cache(&file, 0, 1 << 20).unwrap(), "in the cache");
     }

@@ -1,8 +1,8 @@
 //! From a checkpoint to weights in device memory.
 //!
 //! Each tensor's bytes are read once, in the order of the files, into buffers that are used again, and packed by
-//! the device from there, on threads of their own. What is held beside the weights is the bytes in flight,
-//! which are bounded. Engram tables stay on disk.
+//! the device from there, on threads of their own. What is held beside the weights is the bytes in flight
+//! and buffers for a next use, both bounded. Engram tables stay on disk.
 
 mod assemble;
 mod budget;
@@ -39,7 +39,7 @@ pub struct LoadOptions<'a> {
 /// Why weights cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The system gives no thread to read and pack with.
+    /// The system gives no thread to read or to pack with.
     #[error("a thread that loads: {0}")]
     Thread(#[source] std::io::Error),
     /// The files cannot be read, or hold a value that is not finite.

@@ -19,8 +19,10 @@ use crate::checkpoint::{Checkpoint, Dtype, FileBytes, TensorSpec};
 /// Bytes read but not yet packed, all threads together, unless a single tensor is larger.
 const IN_FLIGHT: u64 = 256 << 20;
 
-/// A buffer above this size is given back after use.
-const KEPT: usize = 64 << 20;
+/// Bytes that all buffers together keep for a next use, and bounds of the share of one.
+const KEPT: usize = 1 << 30;
+const LEAST_KEPT: usize = 8 << 20;
+const MOST_KEPT: usize = 64 << 20;
 
 /// Threads that pack for each that reads.
 const PACKERS: usize = 2;
@@ -76,6 +78,8 @@ struct Line<'a, D: Device> {
     /// Buffers to read into, and their way back from the packers.
     free: Mutex<Receiver<Buffers>>,
     back: Sender<Buffers>,
+    /// A buffer above this size is given back to the system after use.
+    kept: usize,
     outcome: Mutex<Result<Parts<D>, LoadError>>,
 }
 
@@ -92,7 +96,8 @@ pub(super) fn pack_all<D: Device>(
     let packers = options.threads.max(1);
     let readers = packers.div_ceil(PACKERS);
     let (back, free) = channel();
-    for _ in 0..packers + readers + 1 {
+    let buffers = packers + readers + 1;
+    for _ in 0..buffers {
         // The other end is at hand.
         let _ = back.send(Buffers::default());
     }
@@ -104,6 +109,7 @@ pub(super) fn pack_all<D: Device>(
         budget: &budget,
         free: Mutex::new(free),
         back,
+        kept: (KEPT / buffers).clamp(LEAST_KEPT, MOST_KEPT),
         outcome: Mutex::new(Ok(HashMap::with_capacity(jobs.len()))),
     };
     let (sender, receiver) = channel();
@@ -168,7 +174,7 @@ impl<'a, D: Device> Line<'a, D> {
 
     /// Gives buffers back to the readers.
     fn free(&self, mut buffers: Buffers) {
-        buffers.shrink();
+        buffers.shrink(self.kept);
         // The line holds the other end.
         let _ = self.back.send(buffers);
     }
@@ -310,9 +316,9 @@ impl Buffers {
     }
 
     /// Gives back memory that only a large tensor needed.
-    fn shrink(&mut self) {
+    fn shrink(&mut self, kept: usize) {
         for buffer in [&mut self.values, &mut self.scales] {
-            if buffer.capacity() > KEPT {
+            if buffer.capacity() > kept {
                 *buffer = FileBytes::default();
             }
         }

@@ -10,7 +10,7 @@ use crate::ops::dots::HEADS;
 use crate::simd::F32x16;
 use crate::{Buf, Cpu};
 
-/// Most values of decoded keys that a thread keeps, 512 KiB: half of the second cache of a core that two threads share.
+/// Most values of decoded keys that a thread keeps, 512 KiB: half of what each of two threads has of a cache of 2 MiB.
 const KEPT: usize = 128 << 10;
 
 /// Threads a row from which on all threads share each row.

@@ -46,8 +46,8 @@ pub struct DeviceArgs {
     /// Pairs of a measurement and a reading of plain memory
     #[arg(long, value_name = "N", default_value = "7")]
     pairs: usize,
-    /// Count pairs of all moments; else those beside other work on the same cores are measured again, up to three
-    /// times as many
+    /// Count pairs of all moments; else those beside other work on the same cores are measured again, a few times at
+    /// most
     #[arg(long)]
     any_moment: bool,
     /// Memory of the weights that linear layers rotate over, and of plain readings, in MiB
@@ -253,7 +253,10 @@ fn table(device: &str, report: &Report, scaling: Option<f64>, quiet: Option<&Qui
             format!("{:.2}", s.ceiling / 1e9),
             format!("{:.2}", s.share),
             format!("{:.0}", s.flops_per_s / 1e9),
-            format!("{} of {}", speed.quiet.map_or(0, |q| q.pairs), speed.all.pairs),
+            match quiet {
+                Some(_) => format!("{} of {}", speed.quiet.map_or(0, |q| q.pairs), speed.all.pairs),
+                None => "-".to_owned(),
+            },
             format!("{:.2}", speed.all.share),
         ]);
     }
